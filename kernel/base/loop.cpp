@@ -1,0 +1,98 @@
+#include "base/loop.hpp"
+
+#include <exception>
+
+namespace hive {
+
+loop::loop() : work_(io_.get_executor()), current_tick_(now_ns() / tick_ns), driver_(io_) {}
+
+loop::~loop() = default;
+
+void loop::run(const std::function<void(const char *)> &on_exception) {
+  while (true) {
+    try {
+      io_.run();
+      return;
+    } catch (const std::exception &e) {
+      if (on_exception) on_exception(e.what());
+    }
+  }
+}
+
+void loop::at_turn_end(turn_task &task) {
+  if (!task.linked()) turn_tasks_.push_back(task);
+  if (turn_posted_) return;
+  turn_posted_ = true;
+  // Handlers that are ready now run before this one: a posted handler goes to the end of the ready queue.
+  boost::asio::post(io_, [this] { run_turn_tasks(); });
+}
+
+void loop::run_turn_tasks() {
+  turn_posted_ = false;
+  detail::hook_list due;
+  while (!turn_tasks_.empty()) {
+    detail::hook &h = *turn_tasks_.next;
+    h.unlink();
+    due.push_back(h);
+  }
+  // A task may schedule itself again (next turn) or destroy others (they unlink themselves).
+  while (!due.empty()) {
+    auto &task = static_cast<turn_task &>(*due.next);
+    task.unlink();
+    task.on_turn_end();
+  }
+}
+
+void loop::arm(loop_timer &timer, uint64_t due_ns) {
+  timer.unlink();
+  timer.due_ns_ = due_ns;
+  const uint64_t due_tick = due_ns / tick_ns + 1;
+  wheel_[(due_tick > current_tick_ ? due_tick : current_tick_ + 1) % slots].push_back(timer);
+  drive();
+}
+
+void loop::drive() {
+  if (driving_) return;
+  for (const auto &slot : wheel_) {
+    if (slot.empty()) continue;
+    driving_ = true;
+    break;
+  }
+  if (!driving_) return;
+  // Sleep to the next slot that holds anything, not from tick to tick.
+  const uint64_t now_tick = now_ns() / tick_ns;
+  if (now_tick > current_tick_ + slots) current_tick_ = now_tick - slots;
+  uint64_t target = current_tick_ + 1;
+  while (wheel_[target % slots].empty()) ++target;
+  driver_.expires_at(std::chrono::steady_clock::time_point(std::chrono::nanoseconds(target * tick_ns)));
+  driver_.async_wait([this](const boost::system::error_code &) {
+    driving_ = false;
+    tick();
+  });
+}
+
+void loop::tick() {
+  const uint64_t now = now_ns();
+  const uint64_t now_tick = now / tick_ns;
+  detail::hook_list due;
+  while (current_tick_ < now_tick) {
+    ++current_tick_;
+    auto &slot = wheel_[current_tick_ % slots];
+    for (detail::hook *h = slot.next; h != &slot;) {
+      detail::hook *next = h->next;
+      if (static_cast<loop_timer *>(h)->due_ns_ <= now) {
+        h->unlink();
+        due.push_back(*h);
+      }
+      h = next;
+    }
+  }
+  while (!due.empty()) {
+    auto &timer = static_cast<loop_timer &>(*due.next);
+    timer.unlink();
+    timer.on_timer();
+  }
+  drive();
+}
+
+}  // namespace hive

@@ -1,0 +1,65 @@
+#include "base/text.hpp"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "base/digest.hpp"
+#include "base/status.hpp"
+
+namespace hive {
+namespace {
+
+TEST(text, durations_are_read_as_go_writes_them) {
+  const std::pair<const char *, uint64_t> cases[] = {{"500ms", 500'000'000},     {"5s", 5'000'000'000},
+                                                     {"2m", 120'000'000'000},    {"1h30m", 5'400'000'000'000},
+                                                     {"1.5s", 1'500'000'000},    {"0", 0},
+                                                     {"1m500ms", 60'500'000'000}, {"7ns", 7}, {"3us", 3000}};
+  for (const auto &[text, ns] : cases) EXPECT_EQ(parse_duration_ns(text), ns) << text;
+  for (const char *bad : {"", "5", "-5s", "+5s", "5x", "s", "5s ", "1e3s", "99999999h"})
+    EXPECT_EQ(parse_duration_ns(bad), std::nullopt) << bad;
+  EXPECT_EQ(format_duration(5'400'000'000'000), "1h30m");
+}
+
+TEST(text, base58_matches_the_key_vectors_of_the_security_sheet) {
+  std::vector<uint8_t> raw(32);
+  std::iota(raw.begin(), raw.end(), uint8_t{0});
+  EXPECT_EQ(to_base58(raw), "1thX6LZfHDZZKUs92febYZhYRcXddmzfzF2NvTkPNE");
+  EXPECT_EQ(to_base58(std::vector<uint8_t>(32, 0xff)), "JEKNVnkbo3jma5nREBBJCDoXFVeKkD56V3xKrvRmWxFG");
+  EXPECT_EQ(sha256_hex("sk-hivenet-1thX6LZfHDZZKUs92febYZhYRcXddmzfzF2NvTkPNE"),
+            "a18dd697b3cd71cf3dcd695a9faa68320d2f0983d5f28566f33f734ec1dfd18f");
+}
+
+TEST(text, uuids_are_recognised_in_both_forms) {
+  EXPECT_TRUE(is_uuid(make_uuid()));
+  EXPECT_NE(make_uuid(), make_uuid());
+  EXPECT_TRUE(is_uuid("0123456789abcdef0123456789ABCDEF"));
+  EXPECT_FALSE(is_uuid("0123456789abcdef0123456789abcde"));
+  EXPECT_FALSE(is_uuid("{01234567-89ab-cdef-0123-456789abcdef}"));
+}
+
+TEST(text, nearest_name_is_offered_only_when_it_is_near) {
+  const std::string names[] = {"queue-size", "queue-depth", "max-concurrent"};
+  EXPECT_EQ(nearest("queue-dept", names), "queue-depth");
+  EXPECT_EQ(nearest("zzz", names), "");
+}
+
+TEST(text, secrets_compare_by_content) {
+  EXPECT_TRUE(equal_secret("abc", "abc"));
+  EXPECT_FALSE(equal_secret("abc", "abd"));
+  EXPECT_FALSE(equal_secret("abc", "ab"));
+}
+
+TEST(text, hkdf_gives_the_link_key_vector) {
+  EXPECT_EQ(to_hex(hkdf_sha256("0123456789abcdef0123456789abcdef", "hivenet-zmq-auth-v1", "agent-hello")),
+            "eba0956c3718472dc659ed1e14256abbba0b536b0c6dc35269108c0741cdcf9a");
+}
+
+TEST(status, a_path_grows_outwards) {
+  const status s = fail(errc::invalid, "bad", "dirs[0]").at("plugins");
+  EXPECT_EQ(s.text(), "plugins.dirs[0]: bad");
+  EXPECT_EQ(fail(errc::invalid, "bad", "[1]").at("x").path(), "x[1]");
+}
+
+}  // namespace
+}  // namespace hive

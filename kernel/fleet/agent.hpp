@@ -1,0 +1,113 @@
+// One registered agent as the router knows it. The record outlives its links, renewals and re-registrations, and lives
+// until its last lease is returned; nothing but the registry creates one.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fleet/latency.hpp"
+
+namespace hive::fleet {
+
+// What an agent says of itself at registration. Immutable; a change is a new object.
+struct agent_info {
+  std::string peer_id;
+  uint64_t agent_key = 0;            // see key_of
+  std::vector<std::string> models;   // every id it serves, in the engine's order
+  uint32_t capacity = 0;
+  std::string capability = "llm";
+  std::string engine;
+  std::string version;
+  std::string region;
+  std::string organization;
+  std::string machine;
+  std::vector<std::string> tags;
+  std::string gpu_model;
+  std::string deployment_id;
+  std::string replica_id;
+  std::string llm_pretty_name;
+  std::string llm_info;
+  bool hide_llm = false;
+  std::string address;               // where its link came from
+};
+
+// First 8 bytes of SHA-256(peer_id), big endian; 0 is mapped to 1.
+uint64_t key_of(std::string_view peer_id);
+
+// Count of leases and declared capacity in one word, so that a take can never see one without the other. Any thread.
+class slot_word {
+ public:
+  explicit slot_word(uint32_t capacity = 0) : word_(static_cast<uint64_t>(capacity) << 32) {}
+  bool try_take();           // count + 1 if count < capacity
+  void give_back();          // count - 1
+  void set_capacity(uint32_t capacity);
+  std::pair<uint32_t, uint32_t> load() const;  // {count, capacity}
+
+ private:
+  std::atomic<uint64_t> word_;
+};
+
+// Why an agent is not routable. Bits of agent::standing; 0 = routable.
+enum standing : uint32_t {
+  standing_unlinked = 1u << 0,      // not all its links are welcomed
+  standing_silent = 1u << 1,        // no heartbeat for --unhealthy-after
+  standing_engine_down = 1u << 2,   // its last heartbeat said so
+  standing_draining = 1u << 3,
+  standing_busy = 1u << 4,          // refused as busy; until its next PONG
+  standing_removed = 1u << 5,
+};
+
+// Lifetime totals: persisted base plus this process. Any thread.
+struct agent_counters {
+  std::atomic<uint64_t> successful{0};
+  std::atomic<uint64_t> failed{0};
+  std::atomic<uint64_t> input_tokens{0};
+  std::atomic<uint64_t> output_tokens{0};
+  std::atomic<uint64_t> rejected{0};
+  std::atomic<uint64_t> disconnections{0};
+  std::atomic<uint64_t> agent_failures{0};
+  std::atomic<uint64_t> backend_failures{0};
+  std::atomic<uint32_t> streak{0};   // consecutive failures, this process only
+};
+
+class pool;
+
+class agent {
+ public:
+  agent(std::shared_ptr<const agent_info> info, uint64_t generation);
+
+  const std::string &peer_id() const { return peer_id_; }
+  uint64_t key() const { return key_; }
+  uint64_t generation() const { return generation_.load(std::memory_order_relaxed); }
+  std::shared_ptr<const agent_info> info() const;           // any thread
+  uint32_t standing() const { return standing_.load(std::memory_order_acquire); }
+  bool routable() const { return standing() == 0; }
+
+  slot_word slots;
+  agent_counters counters;
+  latency_tracker latency;                                   // SRTT, RTTVAR; its own lock
+  std::atomic<uint64_t> last_seen_ns{0};                     // monotonic, last heartbeat
+  std::atomic<uint64_t> last_seen_unix_ms{0};
+  std::atomic<uint64_t> online_since_unix_ms{0};
+
+ private:
+  friend class registry;
+  friend class lease;
+  friend class pool;
+  const std::string peer_id_;
+  const uint64_t key_;
+  std::atomic<uint64_t> generation_;
+  std::atomic<uint32_t> standing_{standing_unlinked};
+  mutable std::mutex mutex_;                                 // guards info_ and pools_
+  std::shared_ptr<const agent_info> info_;
+  std::vector<std::shared_ptr<pool>> pools_;
+  std::atomic<uint32_t> next_pool_{0};                       // where the next release starts its visits
+};
+
+}  // namespace hive::fleet

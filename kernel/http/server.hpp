@@ -1,0 +1,109 @@
+// The HTTP/1.1 server of one loop. Beast parses heads only; bodies go through our strict decoder (see decoder.hpp).
+// Everything here belongs to the loop's thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/loop.hpp"
+#include "base/status.hpp"
+#include "http/message.hpp"
+
+namespace hive::http {
+
+struct server_limits {
+  size_t max_header_bytes = 32 * 1024;               // 431 beyond
+  uint64_t header_timeout_ns = 10 * ns_per_s;        // first byte of a head to its end: 408, close
+  uint64_t idle_timeout_ns = 120 * ns_per_s;         // a kept connection with no request: closed
+  uint64_t body_idle_timeout_ns = 30 * ns_per_s;     // between two reads of a body: 408, close
+  uint64_t write_stall_timeout_ns = 60 * ns_per_s;   // unwritten bytes and no progress: gone (client_slow)
+  size_t max_connections = 10'000;                   // accepting pauses beyond
+  bool half_close_is_gone = true;                    // a client that shuts down its sending side has left
+};
+
+enum class body_error { too_large, malformed, timed_out };
+
+enum class gone {
+  client_left,   // FIN or RST
+  client_slow,   // write_stall_timeout
+  failed,        // any other socket error
+  shutdown,      // the server is being destroyed
+};
+
+enum class framing { chunked, until_close };  // an HTTP/1.0 client always gets until_close
+
+// What a service hangs on an exchange. Destroyed when the exchange is over, whichever way.
+class responder {
+ public:
+  virtual ~responder() = default;
+  virtual void on_body(body_ptr) {}
+  virtual void on_body_failed(body_error) {}    // must answer; the connection closes afterwards
+  virtual void on_written(size_t /*payload*/) {}  // payload bytes of write() that the socket took
+  virtual void on_gone(gone) {}                 // the last call; the exchange may not be touched in it or after it
+};
+
+// One request and its answer. Owned by its connection; valid until end(), abort() or on_gone.
+class exchange {
+ public:
+  virtual const request_head &head() const = 0;
+  virtual std::string_view client_address() const = 0;  // without port; IPv6 without brackets
+  virtual uint64_t arrived_ns() const = 0;              // when the head was complete
+  // Takes over the request. Must be called once from service::on_request.
+  virtual void serve(std::unique_ptr<responder>) = 0;
+  // Then, at most once: on_body or on_body_failed follows (never from inside this call). Sends 100 Continue if asked.
+  virtual void read_body(uint64_t limit) = 0;
+
+  // A whole answer; Content-Length is added. An unread body is drained for a bounded while or the connection closes.
+  virtual void respond(const response_head &, std::string_view body) = 0;
+  // Or a streamed one: begin, write..., then end (well-formed) or abort (the connection ends without a last chunk).
+  virtual void begin(const response_head &, framing = framing::chunked) = 0;
+  virtual void write(std::string_view bytes) = 0;  // copied; what one loop turn writes leaves in one send
+  virtual void end() = 0;
+  virtual void abort() = 0;
+  virtual size_t unwritten() const = 0;            // payload bytes accepted and not yet taken by the socket
+
+ protected:
+  ~exchange() = default;
+};
+
+class service {
+ public:
+  virtual void on_request(exchange &) = 0;
+  // A head that never became a request (431, 400, 408, ...): the JSON body to send with that status.
+  virtual std::string refusal_body(int status, std::string_view what) = 0;
+
+ protected:
+  ~service() = default;
+};
+
+// Counted by the server, read by anyone.
+struct server_counters {
+  uint64_t accepted = 0;
+  uint64_t open = 0;
+  uint64_t requests = 0;
+  uint64_t refused_heads = 0;
+  uint64_t client_gone = 0;
+  uint64_t client_slow = 0;
+};
+
+class server {
+ public:
+  server(loop &, service &, const server_limits &);
+  ~server();  // ends every connection; responders get on_gone(shutdown)
+  // HOST:PORT, [IPv6]:PORT or :PORT (all addresses); port 0 = any. reuse_port lets several loops share the address.
+  status listen(const std::string &address, bool reuse_port);
+  std::string address() const;  // bound HOST:PORT
+  uint16_t port() const;
+  void stop_accepting();        // accepts what is queued, then closes the listener
+  // From now on every answer closes its connection; idle connections close at once.
+  void drain();
+  size_t busy() const;          // exchanges under way
+  const server_counters &counters() const;
+
+ private:
+  class impl;
+  std::unique_ptr<impl> impl_;
+};
+
+}  // namespace hive::http

@@ -1,0 +1,112 @@
+// The line of requests that wait for a slot of one pool (docs/waiting.md). Tickets keep their number over retries; a freed
+// slot is offered by a wake, a message to the ticket's loop, and taken there by running the funnel again. Nobody selects
+// on behalf of another worker's request.
+//
+// Lock: the pool's. `enter`, `run`, `cancel` take it; the watcher calls come with it held.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "fleet/pool.hpp"
+
+namespace hive::routing {
+
+enum class verdict {
+  chosen,    // `index` may be taken
+  full,      // some agent fits and is stopped by capacity alone
+  none,      // nobody could serve it: the step must advance
+};
+
+struct funnel_result {
+  verdict what = verdict::none;
+  uint32_t index = 0;
+};
+
+// One request in one step. Every call but on_wake is made with the pool's lock held and may not block.
+class candidate_finder {
+ public:
+  virtual funnel_result find(fleet::pool &) = 0;
+  // The slot of `index` is taken; tell the instances (on_choice).
+  virtual void on_taken(fleet::pool &, uint32_t index) = 0;
+  // A wake arrived for this ticket. Posted to the ticket's loop, never inline, no lock held.
+  virtual void on_wake(uint64_t generation) = 0;
+  // Columns its gates read; a write to one of them re-checks this ticket.
+  virtual bool reads(hive_column) const { return false; }
+
+ protected:
+  ~candidate_finder() = default;
+};
+
+struct ticket_class {
+  int32_t priority = 0;        // higher first
+  std::string tenant;          // deficit round robin between tenants of one priority
+  uint64_t cost = 1;           // tokens; charged to the tenant at the grant only
+};
+
+enum class entered {
+  taken,      // a slot is held; index in ticket::index
+  waiting,    // on_wake will come; then call run
+  advance,    // nobody fits, or the line is full: go to the next step
+};
+
+class waiting_line;
+
+// Kept by its request for as long as the step lasts; destroying it leaves the line. Not thread-safe: owner's loop only.
+class ticket {
+ public:
+  ticket();
+  ~ticket();
+  ticket(const ticket &) = delete;
+  uint32_t index() const;         // after entered::taken
+  bool waiting() const;
+  uint64_t waited_ns() const;     // of the last wait that ended
+
+ private:
+  friend class waiting_line;
+  struct state;
+  std::shared_ptr<state> state_;
+};
+
+// How a wake reaches the ticket's loop: runs `f` there later. Any thread, no lock held.
+using post_fn = std::function<void(std::function<void()>)>;
+
+struct line_limits {
+  size_t depth = 30;                     // --queue-depth; 0 = nobody waits
+  size_t bytes = 64u << 20;              // request bodies held by the waiting
+  bool tenant_fairness = false;
+};
+
+struct line_stats {
+  uint64_t depth = 0;
+  uint64_t bytes = 0;
+  uint64_t entered = 0;
+  uint64_t granted_after_wait = 0;
+  uint64_t refused_full = 0;
+  uint64_t wakes = 0;
+};
+
+class waiting_line final : public fleet::pool_watcher {
+ public:
+  waiting_line(fleet::pool &, const line_limits &);
+  ~waiting_line() override;
+
+  // First entry of a step, or re-entry after a failed attempt (the ticket keeps its number). `may_wait` false: only take.
+  entered enter(ticket &, candidate_finder &, const ticket_class &, size_t body_bytes, post_fn, bool may_wait);
+  // After on_wake. `generation` must be the one of the wake; a stale one answers waiting.
+  entered run(ticket &, uint64_t generation);
+  void cancel(ticket &);
+  line_stats stats() const;
+
+  void on_more_slots() override;
+  void on_standing_changed() override;
+  void settle() override;
+
+ private:
+  class impl;
+  std::unique_ptr<impl> impl_;
+};
+
+}  // namespace hive::routing

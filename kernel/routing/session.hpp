@@ -1,0 +1,83 @@
+// A session: one client request on its way through the policy's steps. Opened on the policy snapshot of that moment, lives on
+// one worker's loop, hands out one lease an attempt until the request is done or the chain is exhausted.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/loop.hpp"
+#include "fleet/lease.hpp"
+#include "hive/abi/views.h"
+
+namespace hive::routing {
+
+// What routing must know of a request. Views live as long as the session.
+struct request_facts {
+  std::string_view request_id;
+  std::string_view model;
+  std::string_view capability;     // llm, embedding, reranker
+  std::string_view route;
+  std::string_view tenant;
+  std::string_view session_id;
+  int32_t priority = 0;
+  bool streaming = false;
+  uint64_t deadline_ns = 0;
+  uint64_t prompt_tokens = HIVE_TOKENS_UNKNOWN;
+  uint64_t output_tokens = HIVE_TOKENS_UNKNOWN;
+  size_t body_bytes = 0;
+};
+
+// How an attempt ended, for the rules of routing sheet section 12.
+enum class attempt_result {
+  completed,        // answer relayed to its end
+  terminal,         // the client's mistake: neutral for the agent, ends the session
+  refused,          // busy, draining, open_timeout: free, another agent
+  link_lost,        // before any content: first time per agent free, then charged
+  retryable,        // engine failure: charged, agent joins the step's failed set
+  broken,           // failed after content was relayed: counted, no retry
+  cancelled,        // client gone: neutral
+  timed_out,        // the request's deadline
+};
+
+struct attempt_report {
+  attempt_result what = attempt_result::completed;
+  double rtt_ms = 0;               // > 0 feeds the estimator (also for failures); 0 = no sample
+  uint64_t prompt_tokens = 0;
+  uint64_t output_tokens = 0;
+};
+
+// The final word when nobody could serve: code of the error envelope and words for the client.
+struct exhaustion {
+  std::string code;                // model_not_found, no_agents_available, no_capacity, request_timeout
+  std::string message;
+  uint64_t retry_after_s = 0;
+};
+
+class session_events {
+ public:
+  // A slot is held. Never from inside session::next.
+  virtual void on_lease(fleet::lease, std::string_view step) = 0;
+  virtual void on_exhausted(const exhaustion &) = 0;
+
+ protected:
+  ~session_events() = default;
+};
+
+class session {
+ public:
+  virtual ~session() = default;         // leaves any line it waits in
+  virtual void next() = 0;              // looks for the next agent; on_lease or on_exhausted follows
+  virtual void first_content() = 0;     // FIRST_TOKEN to the instances; no retry from here on
+  // Ends the attempt whose lease was handed out: counters, estimator, on_outcome(END), failed set, tries. Then call next()
+  // for another agent or destroy the session.
+  virtual void report(const attempt_report &) = 0;
+  virtual uint32_t attempts() const = 0;
+  virtual uint64_t queue_ns() const = 0;       // sum of waits in the capacity queue
+  virtual std::string_view step() const = 0;
+};
+
+}  // namespace hive::routing
