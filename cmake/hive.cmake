@@ -2,6 +2,7 @@
 
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
+find_package(Boost 1.81 REQUIRED COMPONENTS json program_options)
 
 add_library(hive_flags INTERFACE)
 target_compile_options(hive_flags INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Werror -fno-omit-frame-pointer)

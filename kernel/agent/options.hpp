@@ -1,0 +1,40 @@
+// What an agent is told at start. Filled from the settings table by the program; plain data.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/clock.hpp"
+
+namespace hive::agent {
+
+struct agent_options {
+  std::string engine = "vllm";                 // id of an engine component
+  std::string backend_url = "http://localhost:8888";
+  std::vector<std::string> models;             // empty = every id the engine lists
+  std::string capability = "llm";
+  uint32_t capacity = 10;
+  std::string version = "dev";
+  std::string region = "UE-France";
+  std::string organization = "Unknown";
+  std::string machine = "Unknown";
+  std::vector<std::string> tags = {"production"};
+  std::string gpu_model;
+  std::string deployment_id;
+  std::string replica_id;
+  bool hide_llm = false;
+  std::string llm_pretty_name;
+  std::string llm_info;
+  std::string gpu_devices_file;
+
+  uint64_t http_timeout_ns = 120 * ns_per_s;          // over one engine request; a stream's idle limit
+  uint64_t stream_write_timeout_ns = 60 * ns_per_s;
+  uint64_t hardware_interval_ns = 2 * ns_per_s;
+  uint64_t engine_interval_ns = ns_per_s / 2;
+  uint64_t signal_interval_ns = ns_per_s / 2;
+  uint64_t health_interval_ns = 2 * ns_per_s;
+  uint32_t failure_threshold = 3;                     // consecutive failed probes
+};
+
+}  // namespace hive::agent

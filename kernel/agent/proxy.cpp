@@ -1,0 +1,213 @@
+#include "agent/proxy.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "base/text.hpp"
+#include "http/json_usage.hpp"
+
+namespace hive::agent {
+
+bool slot_count::take() {
+  uint32_t now = in_flight.load(std::memory_order_relaxed);
+  while (now < capacity)
+    if (in_flight.compare_exchange_weak(now, now + 1, std::memory_order_acq_rel)) return true;
+  return false;
+}
+
+bool path_allowed(std::string_view target) {
+  constexpr std::array<std::string_view, 5> paths = {"/v1/chat/completions", "/v1/messages", "/v1/messages/count_tokens",
+                                                     "/v1/embeddings", "/v1/rerank"};
+  return std::find(paths.begin(), paths.end(), target.substr(0, target.find('?'))) != paths.end();
+}
+
+// A refused stream: nobody listens, nothing is held.
+class refused_request final : public link::agent_stream_events {
+  void on_body(std::string_view, bool) override {}
+  void on_writable() override {}
+  void on_cancelled(link::cause) override {}
+};
+
+// One request at the engine. Destroyed by the link once the stream is over; that closes the engine's connection if the
+// answer is not complete, and frees the slot.
+class proxied_request final : public link::agent_stream_events, private http::call_events {
+ public:
+  proxied_request(proxy &owner, link::agent_stream &stream, const link::incoming_request &request,
+                  std::atomic<uint32_t> &in_flight_of_router, std::function<void()> slot_freed)
+      : owner_(owner),
+        stream_(stream),
+        buffered_head_(request.buffered_head),
+        of_router_(in_flight_of_router),
+        slot_freed_(std::move(slot_freed)) {
+    of_router_.fetch_add(1, std::memory_order_relaxed);
+    http::call_request call;
+    call.method = request.method;
+    call.target = request.target;
+    call.fields = request.fields;
+    call.content_length = request.body_length;
+    const uint64_t limit = now_ns() + owner.options_.http_timeout_ns;
+    call.first_byte_deadline_ns = std::min(request.deadline_ns, limit);
+    call.deadline_ns = request.streaming ? request.deadline_ns : call.first_byte_deadline_ns;
+    call.read_idle_ns = owner.options_.http_timeout_ns;
+    call_ = owner.client_.start(std::move(call), *this);
+    stream_.accept();
+  }
+
+  ~proxied_request() override {
+    call_.reset();
+    if (!over_) ++owner_.counters_.cancelled;
+    of_router_.fetch_sub(1, std::memory_order_relaxed);
+    owner_.slots_.give_back();
+    slot_freed_();
+  }
+
+  void on_body(std::string_view bytes, bool) override {
+    if (call_ && !bytes.empty()) call_->body(bytes);
+  }
+
+  void on_writable() override {
+    if (call_) call_->resume();
+  }
+
+  void on_cancelled(link::cause) override { call_.reset(); }
+
+ private:
+  enum class mode { none, relay, hold, error };
+
+  void on_body_written(size_t n) override { stream_.body_consumed(n); }
+
+  void on_head(const http::response_head &head) override {
+    owner_.slots_.last_engine_byte_ns.store(now_ns(), std::memory_order_relaxed);
+    status_ = head.status;
+    const http::field *type = http::find_field(head.fields, "content-type");
+    const bool events = type != nullptr && lower(type->value).find("text/event-stream") != std::string::npos;
+    if (head.status == 200 && (events || !buffered_head_)) {
+      mode_ = mode::relay;
+      return stream_.head(head, events);
+    }
+    mode_ = head.status == 200 ? mode::hold : mode::error;
+    for (const http::field &f : head.fields) fields_.emplace_back(f.name, f.value);
+  }
+
+  void on_data(std::string_view bytes) override {
+    owner_.slots_.last_engine_byte_ns.store(now_ns(), std::memory_order_relaxed);
+    switch (mode_) {
+      case mode::relay: return forward(bytes);
+      case mode::hold:
+        held_.append(bytes);
+        if (held_.size() > owner_.options_.buffered_answer_bytes) release_held();
+        return;
+      case mode::error:
+        if (held_.size() < owner_.options_.error_body_bytes)
+          held_.append(bytes.substr(0, owner_.options_.error_body_bytes - held_.size()));
+        return;
+      case mode::none: return;
+    }
+  }
+
+  void on_end() override {
+    call_.reset();
+    switch (mode_) {
+      case mode::relay: return finish({});
+      case mode::hold: {
+        const link::usage usage = http::usage_of_json(held_);
+        release_held();
+        return finish(usage);
+      }
+      case mode::error: return judge();
+      case mode::none: return;
+    }
+  }
+
+  void on_failed(const http::call_failure &failure) override {
+    call_.reset();
+    over_ = true;
+    ++owner_.counters_.failed;
+    const bool reached = failure.bytes_sent;
+    const link::cause why = failure.timed_out && reached                   ? link::cause::engine_timeout
+                            : failure.phase == http::call_phase::connecting || !reached ? link::cause::engine_unreachable
+                                                                                        : link::cause::engine_cut;
+    stream_.reset(why, failure.message, reached);
+  }
+
+  void forward(std::string_view bytes) {
+    if (!stream_.data(bytes) && call_) call_->pause();
+  }
+
+  void release_held() {
+    std::vector<http::field> fields;
+    for (const auto &[name, value] : fields_) fields.push_back({name, value});
+    stream_.head({status_, fields}, false);
+    mode_ = mode::relay;
+    const std::string held = std::move(held_);
+    held_.clear();
+    if (!held.empty()) forward(held);
+  }
+
+  // The engine refused: its adapter says whose fault it was.
+  void judge() {
+    std::vector<http::field> fields;
+    for (const auto &[name, value] : fields_) fields.push_back({name, value});
+    const answer_class found = owner_.codec_.classify(static_cast<uint32_t>(status_), fields, held_);
+    over_ = true;
+    if (found.verdict == HIVE_ANSWER_OVERLOADED || found.verdict == HIVE_ANSWER_STARTING) {
+      ++owner_.counters_.refused;
+      const bool starting = found.verdict == HIVE_ANSWER_STARTING;
+      return stream_.refuse(starting ? link::cause::starting : link::cause::overloaded, found.message, found.retry_after_ms);
+    }
+    ++owner_.counters_.failed;
+    fields.push_back({":class", class_name(found.verdict)});
+    if (!found.message.empty()) fields.push_back({":message", found.message});
+    stream_.head({status_, fields}, false);
+    if (!held_.empty()) stream_.data(held_);
+    stream_.end({});
+  }
+
+  void finish(const link::usage &usage) {
+    over_ = true;
+    ++owner_.counters_.completed;
+    stream_.end(usage);
+  }
+
+  proxy &owner_;
+  link::agent_stream &stream_;
+  const bool buffered_head_;
+  std::atomic<uint32_t> &of_router_;
+  const std::function<void()> slot_freed_;
+  std::unique_ptr<http::call> call_;
+  mode mode_ = mode::none;
+  int status_ = 0;
+  std::vector<std::pair<std::string, std::string>> fields_;
+  std::string held_;
+  bool over_ = false;
+};
+
+proxy::proxy(loop &l, const engine_codec &codec, http::origin origin, slot_count &slots, const proxy_options &options)
+    : loop_(l), codec_(codec), slots_(slots), options_(options), client_(l, std::move(origin), [&] {
+        http::client_options o;
+        o.max_kept = slots.capacity;
+        o.requests_per_connection = codec.description().requests_per_connection;
+        if (codec.description().idle_limit_ms != 0) o.idle_limit_ns = codec.description().idle_limit_ms * ns_per_ms;
+        return o;
+      }()) {}
+
+proxy::~proxy() = default;
+
+std::unique_ptr<link::agent_stream_events> proxy::open(const link::incoming_request &request, link::agent_stream &stream,
+                                                       std::atomic<uint32_t> &in_flight_of_router,
+                                                       std::function<void()> slot_freed) {
+  const auto refuse = [&](link::cause why, std::string_view message) {
+    ++counters_.refused;
+    stream.refuse(why, message, 0);
+    return std::make_unique<refused_request>();
+  };
+  if (draining_) return refuse(link::cause::draining, "the agent is draining");
+  if (!path_allowed(request.target)) return refuse(link::cause::unknown_model, "the agent does not serve this path");
+  if (!models_.contains(std::string(request.model))) return refuse(link::cause::unknown_model, "the engine does not serve this model");
+  if (!slots_.take()) return refuse(link::cause::busy, "all slots are taken");
+  ++counters_.opened;
+  return std::make_unique<proxied_request>(*this, stream, request, in_flight_of_router, std::move(slot_freed));
+}
+
+}  // namespace hive::agent

@@ -1,0 +1,115 @@
+#include "gateway/error.hpp"
+
+#include <algorithm>
+#include <array>
+#include <boost/json/serialize.hpp>
+#include <utility>
+
+namespace hive::gateway {
+
+namespace {
+
+constexpr std::array<std::pair<std::string_view, int>, 20> statuses = {{
+    {"request_invalid", 400},     {"context_length_exceeded", 400},
+    {"invalid_parameter", 400},   {"input_too_long", 400},
+    {"unauthorized", 401},        {"model_forbidden", 403},
+    {"model_not_found", 404},     {"not_found", 404},
+    {"method_not_allowed", 405},  {"request_timeout", 504},
+    {"rate_limit_exceeded", 429}, {"token_limit_exceeded", 429},
+    {"concurrency_limit_exceeded", 429}, {"backend_error", 502},
+    {"no_agents_available", 503}, {"no_capacity", 503},
+    {"agent_disconnected", 503},  {"backend_unavailable", 503},
+    {"queue_full", 503},          {"shutting_down", 503},
+}};
+
+// Length of the valid UTF-8 sequence at the start of text, 0 when there is none.
+size_t utf8_length(std::string_view text) {
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char lead = byte(0);
+  if (lead < 0x80) return 1;
+  const size_t n = lead >= 0xf0 && lead <= 0xf4 ? 4 : lead >= 0xe0 && lead < 0xf0 ? 3 : lead >= 0xc2 && lead < 0xe0 ? 2 : 0;
+  if (n == 0 || text.size() < n) return 0;
+  for (size_t i = 1; i < n; ++i)
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+  if ((lead == 0xe0 && byte(1) < 0xa0) || (lead == 0xed && byte(1) > 0x9f) || (lead == 0xf0 && byte(1) < 0x90) ||
+      (lead == 0xf4 && byte(1) > 0x8f))
+    return 0;
+  return n;
+}
+
+std::string valid_utf8(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  while (!text.empty()) {
+    const size_t n = utf8_length(text);
+    if (n == 0) out += "\xef\xbf\xbd";
+    else out.append(text.substr(0, n));
+    text.remove_prefix(std::max<size_t>(n, 1));
+  }
+  return out;
+}
+
+std::string error_object(const api_error &error, dialect d, std::string_view request_id) {
+  std::string out = "{\"code\":";
+  out += json_quote(error.code);
+  out += ",\"message\":";
+  out += json_quote(error.message);
+  out += ",\"source\":";
+  out += json_quote(error.source);
+  out += ",\"type\":";
+  out += json_quote(type_of(error.status, d));
+  if (!request_id.empty()) {
+    out += ",\"request_id\":";
+    out += json_quote(request_id);
+  }
+  out += '}';
+  return out;
+}
+
+}  // namespace
+
+std::string json_quote(std::string_view text) { return boost::json::serialize(boost::json::string_view(valid_utf8(text))); }
+
+int status_of(std::string_view code) {
+  const auto it = std::find_if(statuses.begin(), statuses.end(), [&](const auto &row) { return row.first == code; });
+  return it == statuses.end() ? 500 : it->second;
+}
+
+api_error make_error(std::string_view code, std::string message, std::string_view source, uint64_t retry_after_s) {
+  const auto it = std::find_if(statuses.begin(), statuses.end(), [&](const auto &row) { return row.first == code; });
+  api_error error;
+  error.code = it == statuses.end() ? std::string_view("backend_error") : it->first;
+  error.status = it == statuses.end() ? 500 : it->second;
+  error.message = std::move(message);
+  error.source = source == "backend" ? "backend" : "router";
+  error.retry_after_s = retry_after_s;
+  return error;
+}
+
+std::string_view type_of(int status, dialect d) {
+  switch (status) {
+    case 401: return "authentication_error";
+    case 403: return "permission_error";
+    case 404: return "not_found_error";
+    case 413: return d == dialect::anthropic ? "request_too_large" : "invalid_request_error";
+    case 429: return "rate_limit_error";
+    case 503: return "overloaded_error";
+    default: return status < 500 ? "invalid_request_error" : "api_error";
+  }
+}
+
+std::string error_body(const api_error &error, dialect d, std::string_view request_id) {
+  std::string out = d == dialect::anthropic ? "{\"type\":\"error\",\"error\":" : "{\"error\":";
+  out += error_object(error, d, request_id);
+  out += '}';
+  return out;
+}
+
+std::string error_event(const api_error &error, dialect d, std::string_view request_id) {
+  std::string out = d == dialect::anthropic ? "event: error\ndata: " : "data: ";
+  out += error_body(error, d, request_id);
+  out += "\n\n";
+  return out;
+}
+
+}  // namespace hive::gateway

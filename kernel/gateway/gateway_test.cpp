@@ -1,0 +1,140 @@
+#include <gtest/gtest.h>
+
+#include <boost/json/parse.hpp>
+
+#include "gateway/error.hpp"
+#include "gateway/forward_line.hpp"
+#include "gateway/routes.hpp"
+
+namespace hive::gateway {
+namespace {
+
+TEST(error, every_code_of_the_sheet_has_its_status) {
+  const std::pair<const char *, int> cases[] = {
+      {"request_invalid", 400},     {"context_length_exceeded", 400}, {"invalid_parameter", 400}, {"unauthorized", 401},
+      {"model_forbidden", 403},     {"model_not_found", 404},         {"rate_limit_exceeded", 429}, {"token_limit_exceeded", 429},
+      {"no_agents_available", 503}, {"no_capacity", 503},             {"agent_disconnected", 503}, {"backend_unavailable", 503},
+      {"queue_full", 503},          {"backend_error", 502},           {"request_timeout", 504},   {"nonsense", 500}};
+  for (const auto &[code, status] : cases) EXPECT_EQ(make_error(code, "").status, status) << code;
+}
+
+TEST(error, the_envelope_is_json_in_both_dialects_whatever_the_message_holds) {
+  const api_error error = make_error("backend_error", "bad \xff \"quote\"\n", "backend");
+  const auto openai = boost::json::parse(error_body(error, dialect::openai, "id-1"));
+  EXPECT_EQ(openai.at("error").at("code").as_string(), "backend_error");
+  EXPECT_EQ(openai.at("error").at("message").as_string(), "bad \xef\xbf\xbd \"quote\"\n");
+  EXPECT_EQ(openai.at("error").at("source").as_string(), "backend");
+  const auto anthropic = boost::json::parse(error_body(make_error("no_capacity", "x"), dialect::anthropic, ""));
+  EXPECT_EQ(anthropic.at("type").as_string(), "error");
+  EXPECT_EQ(anthropic.at("error").at("type").as_string(), "overloaded_error");
+}
+
+TEST(routes, paths_are_forgiving_under_v1_and_exact_under_admin) {
+  const struct { const char *method, *path, *label, *argument; } found[] = {
+      {"GET", "/health", "/health", ""},
+      {"HEAD", "/health", "/health", ""},
+      {"POST", "/v1/chat/completions", "/v1/chat/completions", ""},
+      {"POST", "//v1///chat/completions/", "/v1/chat/completions", ""},
+      {"GET", "/v1/models/", "/v1/models", ""},
+      {"GET", "/v1/models/meta%2Fllama 3%25", "/v1/models/*model", "meta/llama 3%"},
+      {"GET", "/v1/models/a//b/../c", "/v1/models/*model", "a//b/../c"},
+      {"PUT", "/admin/policy", "/admin", "policy"},
+  };
+  for (const auto &c : found) {
+    const route_match m = find_route(c.method, c.path);
+    ASSERT_NE(m.found, nullptr) << c.path;
+    EXPECT_EQ(m.found->label, c.label) << c.path;
+    EXPECT_EQ(m.argument, c.argument) << c.path;
+  }
+}
+
+TEST(routes, what_is_not_there_says_what_was_meant) {
+  EXPECT_TRUE(find_route("GET", "/v1/chat/completions").known_path);
+  EXPECT_EQ(find_route("GET", "/v1/chat/completions").allow, "POST");
+  EXPECT_EQ(find_route("POST", "/chat/completions").suggestion, "/v1/chat/completions");
+  EXPECT_EQ(find_route("POST", "/v1/v1/chat/completions").suggestion, "/v1/chat/completions");
+  for (const char *path : {"/", "/v1", "/metrics", "/v1/load_lora_adapter", "/admin", "//admin/health", "/v1/../admin/health"})
+    EXPECT_EQ(find_route("GET", path).found, nullptr) << path;
+}
+
+struct waiter : forward_waiter {
+  waiter(loop &l, std::vector<int> &o, int i) : forward_waiter(l), order(o), id(i) {}
+  void on_forward_slot() override { order.push_back(id); }
+  void on_forward_refused() override { order.push_back(-id); }
+  std::vector<int> &order;
+  int id;
+};
+
+void run_ready(loop &l) {
+  l.io().restart();
+  l.io().poll();
+}
+
+TEST(forward_line, slots_go_in_order_and_those_with_a_lease_first) {
+  loop l;
+  std::vector<int> order;
+  forward_line line(1, 10);
+  waiter a(l, order, 1), b(l, order, 2), c(l, order, 3), d(l, order, 4);
+  EXPECT_EQ(line.acquire(a, false), forward_line::answer::granted);
+  EXPECT_EQ(line.acquire(b, false), forward_line::answer::waiting);
+  EXPECT_EQ(line.acquire(c, true), forward_line::answer::waiting);
+  EXPECT_EQ(line.acquire(d, true), forward_line::answer::waiting);
+  for (waiter *w : {&a, &c, &d, &b}) {
+    EXPECT_TRUE(w->holds_slot());
+    line.release(*w);
+    run_ready(l);
+  }
+  EXPECT_EQ(order, (std::vector<int>{3, 4, 2}));
+  EXPECT_EQ(line.in_use(), 0u);
+}
+
+TEST(forward_line, a_newcomer_does_not_pass_those_who_wait) {
+  loop l;
+  std::vector<int> order;
+  forward_line line(1, 10);
+  waiter a(l, order, 1), b(l, order, 2), c(l, order, 3);
+  line.acquire(a, false);
+  line.acquire(b, false);
+  line.release(a);  // the slot is on its way to b
+  EXPECT_EQ(line.acquire(c, false), forward_line::answer::waiting);
+  run_ready(l);
+  EXPECT_TRUE(b.holds_slot());
+  EXPECT_FALSE(c.holds_slot());
+}
+
+TEST(forward_line, a_slot_on_its_way_to_one_who_left_is_passed_on) {
+  loop l;
+  std::vector<int> order;
+  forward_line line(1, 10);
+  waiter a(l, order, 1), c(l, order, 3);
+  {
+    waiter b(l, order, 2);
+    line.acquire(a, false);
+    line.acquire(b, false);
+    line.acquire(c, false);
+    line.release(a);
+  }
+  run_ready(l);
+  run_ready(l);
+  EXPECT_EQ(order, (std::vector<int>{3}));
+  EXPECT_EQ(line.in_use(), 1u);
+}
+
+TEST(forward_line, the_line_is_bounded_and_the_overflow_waits_only_a_while) {
+  loop l;
+  std::vector<int> order;
+  forward_line line(1, 1, 20 * ns_per_ms);
+  waiter a(l, order, 1), b(l, order, 2), c(l, order, 3), d(l, order, 4);
+  line.acquire(a, false);
+  EXPECT_EQ(line.acquire(b, false), forward_line::answer::waiting);
+  EXPECT_EQ(line.acquire(c, false), forward_line::answer::waiting);
+  EXPECT_EQ(line.acquire(d, false), forward_line::answer::full);
+  callback_timer end([&] { l.stop(); });
+  l.arm_in(end, 60 * ns_per_ms);
+  l.run();
+  EXPECT_EQ(order, (std::vector<int>{-3}));
+  EXPECT_EQ(line.waiting(), 1u);
+}
+
+}  // namespace
+}  // namespace hive::gateway

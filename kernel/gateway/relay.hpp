@@ -1,0 +1,134 @@
+// One client request on its way to an engine and back: body -> forward slot -> session -> stream -> answer. Owned by its
+// exchange; lives on its worker's loop.
+//
+// Commit point: until the first content has been passed on, a failed attempt is repeated elsewhere and the client knows
+// nothing of it; from then on a failure ends the stream with one error event and no clean end. What was taken (forward
+// slot, lease, tries) is returned by destructors, whichever way the request ends.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/loop.hpp"
+#include "gateway/error.hpp"
+#include "gateway/forward_line.hpp"
+#include "gateway/request_scan.hpp"
+#include "gateway/routes.hpp"
+#include "gateway/telemetry.hpp"
+#include "http/server.hpp"
+#include "http/sse_scanner.hpp"
+#include "link/router_hub.hpp"
+#include "routing/router.hpp"
+
+namespace hive::gateway {
+
+struct gateway_options {
+  uint64_t max_body_bytes = 10'485'760;          // 0 = no limit
+  uint64_t request_timeout_ns = 60 * ns_per_s;   // one deadline over everything
+  uint64_t stream_timeout_ns = 0;                // replaces it after HEAD; 0 = off
+  size_t buffered_answer_bytes = 1 << 20;        // an answer up to here is held, so that a lost link can be retried
+  size_t held_stream_bytes = 64 * 1024;          // a stream is committed at the latest when so much waits for content
+  size_t error_body_bytes = 64 * 1024;
+};
+
+// What a relay works with; all of it outlives every request of the worker.
+struct worker_context {
+  loop &home;
+  link::router_hub &hub;
+  routing::router &router;
+  forward_line &forwards;
+  telemetry &records;
+  stage_gauges &stages;
+  const gateway_options &options;
+};
+
+class relay final : public http::responder,
+                    private routing::session_events,
+                    private link::stream_events,
+                    private forward_waiter,
+                    private loop_timer {
+ public:
+  relay(worker_context &, http::exchange &, const route &, std::string request_id);
+  ~relay() override;
+  void start();
+
+ private:
+  enum class mode { none, stream, buffer, error };
+
+  // http::responder
+  void on_body(http::body_ptr) override;
+  void on_body_failed(http::body_error) override;
+  void on_written(size_t) override;
+  void on_gone(http::gone) override;
+  // forward_waiter
+  void on_forward_slot() override;
+  void on_forward_refused() override;
+  // routing::session_events
+  void on_lease(fleet::lease, std::string_view step) override;
+  void on_parked() override;
+  void on_exhausted(const routing::exhaustion &) override;
+  // link::stream_events
+  void on_head(const link::stream_head &) override;
+  void on_data(std::string_view) override;
+  void on_end(const link::usage &) override;
+  void on_failed(const link::stream_failure &) override;
+  // loop_timer: the deadline
+  void on_timer() override;
+
+  void look_for_agent();
+  void dispatch();
+  void collect_engine_headers(std::span<const http::field>);
+  void stream_data(std::string_view);
+  void buffer_data(std::string_view);
+  void commit();
+  void finish_buffered();
+  void judge_engine_error();
+  // The attempt is over and nothing of it was passed on.
+  void retry(routing::attempt_result, api_error, std::string_view cause);
+  void end_attempt(routing::attempt_result);
+  void break_off(ended, const api_error &);   // after commit
+  void refuse(ended, const api_error &);      // before commit; ends the exchange, nothing may follow
+  void pass_on(int status, std::string body); // the engine's own refusal, unchanged; likewise
+  void record(ended, int status, std::string_view code);
+  std::vector<http::field> answer_fields(bool streaming) const;
+  void set_stage(std::atomic<int64_t> *);
+
+  worker_context &context_;
+  http::exchange &exchange_;
+  const route &route_;
+  const std::string request_id_;
+  const std::string method_;
+  const std::string client_;
+  const uint64_t started_ns_;
+  const uint64_t started_unix_ms_;
+  uint64_t deadline_ns_;
+  std::atomic<int64_t> *stage_ = nullptr;
+
+  http::body_ptr body_;
+  request_scan scan_;
+  std::unique_ptr<routing::session> session_;
+  fleet::lease lease_;                     // until the stream takes it
+  std::string agent_;
+  std::string step_;
+  bool attempt_open_ = false;
+  bool parked_ = false;
+  std::unique_ptr<link::router_stream> stream_;
+
+  mode mode_ = mode::none;
+  bool committed_ = false;
+  int engine_status_ = 0;
+  std::string engine_class_;               // ":class" of HEAD, the adapter's verdict
+  std::string engine_message_;
+  std::vector<std::pair<std::string, std::string>> engine_fields_;
+  std::string held_;                       // answer bytes not passed on yet
+  size_t buffered_credit_ = 0;             // of the bytes being written: credit that was returned when they were held
+  std::optional<http::sse_scanner> scanner_;
+  link::usage usage_;
+  std::optional<api_error> last_error_;
+  uint64_t first_byte_ns_ = 0;
+  bool recorded_ = false;
+};
+
+}  // namespace hive::gateway

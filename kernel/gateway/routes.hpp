@@ -1,0 +1,49 @@
+// The client API as data: which paths exist, what each means, how it is labelled. The table is the security boundary:
+// nothing that is not in it can reach an engine. Pure, any thread.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "gateway/error.hpp"
+
+namespace hive::gateway {
+
+enum class route_kind {
+  health,        // GET /health
+  models,        // GET /v1/models
+  model_detail,  // GET /v1/models/{id...}
+  inference,     // POST, goes to an engine
+  admin,         // everything under /admin, answered on the control thread
+};
+
+struct route {
+  route_kind kind;
+  std::string_view method;      // the one it answers to; GET answers HEAD too
+  std::string_view path;        // exact, or a prefix when `rest` is set
+  std::string_view label;       // what metrics, audit and logs call it
+  std::string_view capability;  // llm, embedding, reranker
+  dialect speaks = dialect::openai;
+  bool rest = false;            // the remainder of the path is an argument
+  bool buffered_head = false;   // native chat: the agent holds HEAD back until the answer is complete
+};
+
+std::span<const route> route_table();
+
+struct route_match {
+  const route *found = nullptr;
+  std::string argument;         // of a `rest` route, percent-decoded once
+  // Filled when nothing was found.
+  bool known_path = false;      // the path exists with another method: 405
+  std::string_view allow;       // then: what it would take
+  std::string suggestion;       // a path that was probably meant
+};
+
+// On /v1, repeated slashes and one trailing slash are forgiven; on /admin nothing is.
+route_match find_route(std::string_view method, std::string_view path);
+
+// "%41" -> "A", once; a malformed escape stays as it is.
+std::string percent_decode(std::string_view text);
+
+}  // namespace hive::gateway

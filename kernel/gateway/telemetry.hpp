@@ -1,0 +1,74 @@
+// What the gateway tells about its requests: one record when one is over, and gauges of what is under way. Implemented by
+// whoever turns it into metrics and audit lines; called on worker loops, must not block.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "link/stream.hpp"
+
+namespace hive::gateway {
+
+// Who or what ended a request; a closed set, used as label of metrics and in audit.
+enum class ended : uint8_t {
+  completed,
+  client_gone,
+  client_slow,
+  deadline,
+  agent_lost,
+  engine_error,
+  rejected_request,    // 4xx of ours before any engine saw it
+  rejected_by_engine,  // the engine's own 4xx, passed on
+  rejected_no_agent,
+  rejected_capacity,
+  rejected_queue,
+  rejected_auth,
+  shutdown,
+};
+std::string_view to_string(ended e);
+
+// Views are borrowed for the call.
+struct request_record {
+  std::string_view request_id;
+  std::string_view method;
+  std::string_view route;        // label
+  std::string_view client;       // address
+  std::string_view tenant;
+  std::string_view model;        // as asked for; empty when it was not read
+  bool model_known = false;      // an agent serves it: it may become a label
+  std::string_view agent;        // peer id of the last attempt
+  std::string_view step;
+  std::string_view error_code;
+  int status = 0;                // 499 when the client left before an answer
+  ended how = ended::completed;
+  bool streaming = false;
+  uint32_t attempts = 0;
+  uint64_t started_unix_ms = 0;
+  uint64_t duration_ns = 0;
+  uint64_t queue_ns = 0;
+  uint64_t first_byte_ns = 0;    // 0 = none was sent
+  link::usage usage;
+};
+
+class telemetry {
+ public:
+  virtual void on_started(std::string_view method, std::string_view route) = 0;
+  virtual void on_finished(const request_record &) = 0;
+  // One attempt at an agent that did not end in success.
+  virtual void on_attempt_failed(std::string_view peer_id, std::string_view model, std::string_view cause) = 0;
+
+ protected:
+  ~telemetry() = default;
+};
+
+// Requests by what they are doing. Any thread.
+struct stage_gauges {
+  std::atomic<int64_t> reading_body{0};
+  std::atomic<int64_t> selecting{0};       // waiting for a slot of an agent included
+  std::atomic<int64_t> forwarding{0};      // sent to an agent, no head yet
+  std::atomic<int64_t> streaming{0};
+};
+
+}  // namespace hive::gateway

@@ -1,0 +1,162 @@
+#include "gateway/worker.hpp"
+
+#include <memory>
+#include <utility>
+
+#include "base/text.hpp"
+
+namespace hive::gateway {
+
+namespace {
+
+// Nothing is left to do for an answer that was complete at once.
+struct answered final : http::responder {};
+
+// Collects an admin request's body, hands it to the control thread, and brings the answer back to this loop.
+class admin_relay final : public http::responder {
+ public:
+  admin_relay(worker_context &context, http::exchange &exchange, admin_port &port, std::string request_id)
+      : context_(context), exchange_(exchange), port_(port), started_ns_(exchange.arrived_ns()), started_unix_ms_(unix_ms()) {
+    request_.method = exchange.head().method;
+    request_.path = exchange.head().path;
+    request_.query = exchange.head().query;
+    request_.client = exchange.client_address();
+    request_.request_id = std::move(request_id);
+    if (const auto *f = http::find_field(exchange.head().fields, "authorization")) request_.authorization = f->value;
+    context_.records.on_started(request_.method, "/admin");
+  }
+
+  ~admin_relay() override { *alive_ = nullptr; }
+
+  void on_body(http::body_ptr body) override {
+    request_.body = *body;
+    auto reply = [home = &context_.home, alive = alive_](admin_answer answer) {
+      home->post([alive, answer = std::move(answer)] {
+        if (*alive != nullptr) (*alive)->finish(answer);
+      });
+    };
+    port_.handle(request_, std::move(reply));
+  }
+
+  void on_body_failed(http::body_error why) override {
+    admin_answer answer;
+    answer.status = why == http::body_error::too_large ? 413 : 400;
+    answer.body = why == http::body_error::too_large ? "{\"error\":\"request body too large: the limit is 1 MiB\"}"
+                                                     : "{\"error\":\"the request body could not be read\"}";
+    finish(answer);
+  }
+
+  void on_gone(http::gone) override { record(499, "/admin", ended::client_gone); }
+
+ private:
+  void finish(const admin_answer &answer) {
+    record(answer.status, answer.route.empty() ? "/admin" : std::string_view(answer.route),
+           answer.status < 400 ? ended::completed : answer.status == 401 ? ended::rejected_auth : ended::rejected_request);
+    std::vector<http::field> fields = {{"Content-Type", answer.content_type}, {"X-Request-ID", request_.request_id}};
+    for (const auto &[name, value] : answer.fields) fields.push_back({name, value});
+    exchange_.respond({answer.status, fields}, answer.body);
+  }
+
+  void record(int status, std::string_view route, ended how) {
+    request_record r;
+    r.request_id = request_.request_id;
+    r.method = request_.method;
+    r.route = route;
+    r.client = request_.client;
+    r.tenant = status == 401 ? "" : "admin";
+    r.status = status;
+    r.how = how;
+    r.started_unix_ms = started_unix_ms_;
+    r.duration_ns = now_ns() - started_ns_;
+    context_.records.on_finished(r);
+  }
+
+  worker_context &context_;
+  http::exchange &exchange_;
+  admin_port &port_;
+  admin_request request_;
+  const uint64_t started_ns_;
+  const uint64_t started_unix_ms_;
+  std::shared_ptr<admin_relay *> alive_ = std::make_shared<admin_relay *>(this);  // touched on this loop only
+};
+
+std::string request_id_of(const http::request_head &head) {
+  const http::field *f = http::find_field(head.fields, "x-request-id");
+  return f != nullptr && is_uuid(f->value) ? std::string(f->value) : make_uuid();
+}
+
+}  // namespace
+
+void worker::on_request(http::exchange &exchange) {
+  const std::string request_id = request_id_of(exchange.head());
+  const route_match match = find_route(exchange.head().method, exchange.head().path);
+  if (match.found == nullptr) {
+    if (match.known_path) {
+      return refuse(exchange, "unmatched", request_id,
+                    make_error("method_not_allowed", "this path answers to " + std::string(match.allow)), match.allow);
+    }
+    std::string message = "no such route";
+    if (!match.suggestion.empty()) message += "; did you mean " + match.suggestion + "?";
+    return refuse(exchange, "unmatched", request_id, make_error("not_found", std::move(message)));
+  }
+  const route &r = *match.found;
+  switch (r.kind) {
+    case route_kind::health: return answer(exchange, r.label, request_id, 200, "{\"status\":\"ok\"}", "");
+    case route_kind::models: return answer(exchange, r.label, request_id, 200, models_.list(), "");
+    case route_kind::model_detail: return show_model(exchange, r, request_id, match.argument);
+    case route_kind::admin: {
+      auto relay = std::make_unique<admin_relay>(context_, exchange, admin_, request_id);
+      exchange.serve(std::move(relay));
+      return exchange.read_body(admin_port::max_body_bytes);
+    }
+    case route_kind::inference: break;
+  }
+  if (draining_)
+    return refuse(exchange, r.label, request_id, make_error("shutting_down", "the router is shutting down", "router", 1));
+  auto next = std::make_unique<relay>(context_, exchange, r, request_id);
+  relay &started = *next;
+  exchange.serve(std::move(next));
+  started.start();
+}
+
+void worker::show_model(http::exchange &exchange, const route &r, const std::string &request_id, const std::string &id) {
+  const std::string body = models_.detail(id);
+  if (!body.empty()) return answer(exchange, r.label, request_id, 200, body, "");
+  std::string message = "model not found";
+  if (const std::string near = models_.near(id); !near.empty()) message += "; close matches: " + near;
+  refuse(exchange, r.label, request_id, make_error("model_not_found", std::move(message)));
+}
+
+void worker::refuse(http::exchange &exchange, std::string_view route, const std::string &request_id, const api_error &error,
+                    std::string_view allow) {
+  answer(exchange, route, request_id, error.status, error_body(error, dialect::openai, request_id), error.code, allow);
+}
+
+void worker::answer(http::exchange &exchange, std::string_view route, const std::string &request_id, int status,
+                    std::string_view body, std::string_view code, std::string_view allow) {
+  request_record record;
+  record.request_id = request_id;
+  record.method = exchange.head().method;
+  record.route = route;
+  record.client = exchange.client_address();
+  record.status = status;
+  record.error_code = code;
+  record.how = status < 400 ? ended::completed : ended::rejected_request;
+  record.started_unix_ms = unix_ms();
+  record.duration_ns = now_ns() - exchange.arrived_ns();
+  context_.records.on_started(record.method, route);
+  context_.records.on_finished(record);
+  std::vector<http::field> fields = {{"Content-Type", "application/json; charset=utf-8"}, {"X-Request-ID", request_id}};
+  if (!allow.empty()) fields.push_back({"Allow", allow});
+  if (status == 503) fields.push_back({"Retry-After", "1"});
+  exchange.serve(std::make_unique<answered>());
+  exchange.respond({status, fields}, body);
+}
+
+std::string worker::refusal_body(int status, std::string_view what) {
+  api_error error = make_error("request_invalid", std::string(what));
+  error.status = status;
+  return error_body(error, dialect::openai, {});
+}
+
+}  // namespace hive::gateway

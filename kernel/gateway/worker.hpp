@@ -1,0 +1,45 @@
+// The client-facing end of one worker: gives every request of its HTTP server to whoever answers it. Lives on its loop.
+#pragma once
+
+#include <atomic>
+#include <string>
+
+#include "gateway/admin_port.hpp"
+#include "gateway/relay.hpp"
+
+namespace hive::gateway {
+
+// What the models routes show. Any thread.
+class models_view {
+ public:
+  virtual std::string list() const = 0;                                        // JSON of GET /v1/models
+  virtual std::string detail(std::string_view model) const = 0;                // "" = unknown
+  virtual std::string near(std::string_view model) const = 0;                  // ids that look alike, for a person; may be ""
+
+ protected:
+  ~models_view() = default;
+};
+
+class worker final : public http::service {
+ public:
+  worker(worker_context context, const models_view &models, admin_port &admin)
+      : context_(context), models_(models), admin_(admin) {}
+
+  void on_request(http::exchange &) override;
+  std::string refusal_body(int status, std::string_view what) override;
+  // Inference is refused from now on; what runs goes on.
+  void drain() { draining_ = true; }
+
+ private:
+  void answer(http::exchange &, std::string_view route, const std::string &request_id, int status, std::string_view body,
+              std::string_view code, std::string_view allow = {});
+  void refuse(http::exchange &, std::string_view route, const std::string &request_id, const api_error &, std::string_view allow = {});
+  void show_model(http::exchange &, const route &, const std::string &request_id, const std::string &id);
+
+  worker_context context_;
+  const models_view &models_;
+  admin_port &admin_;
+  bool draining_ = false;
+};
+
+}  // namespace hive::gateway
