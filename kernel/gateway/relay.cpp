@@ -193,7 +193,7 @@ void relay::dispatch() {
 
   link::stream_failure why;
   const std::string peer = agent_;
-  stream_ = context_.hub.open(peer, open, *this, std::make_unique<slot_keeper>(std::move(lease_)), why);
+  stream_ = context_.hub->open(peer, open, *this, std::make_unique<slot_keeper>(std::move(lease_)), why);
   if (!stream_) on_failed(why);
 }
 

@@ -36,7 +36,7 @@ struct gateway_options {
 // What a relay works with; all of it outlives every request of the worker.
 struct worker_context {
   loop &home;
-  link::router_hub &hub;
+  link::router_hub *hub;                   // null: no agent can connect
   routing::router &router;
   forward_line &forwards;
   telemetry &records;

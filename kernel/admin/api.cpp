@@ -1,0 +1,205 @@
+#include "admin/api.hpp"
+
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <boost/json/serialize.hpp>
+#include <utility>
+
+#include "admin/fleet_json.hpp"
+#include "base/text.hpp"
+#include "gateway/error.hpp"
+#include "gateway/routes.hpp"
+#include "plugins/report.hpp"
+
+namespace hive::admin {
+
+namespace json = boost::json;
+using gateway::admin_answer;
+using gateway::admin_request;
+
+namespace {
+
+enum class page { none, health, routing_table, agents, agent, models, model, storage, plugins, plugin, reset };
+
+struct admin_route {
+  std::string_view method, path, label;
+  page what;
+  bool rest = false;
+};
+
+constexpr admin_route table[] = {
+    {"GET", "/admin/health", "/admin/health", page::health},
+    {"GET", "/admin/routing-table", "/admin/routing-table", page::routing_table},
+    {"GET", "/admin/agents", "/admin/agents", page::agents},
+    {"GET", "/admin/agents/", "/admin/agents/:peer_id", page::agent, true},
+    {"GET", "/admin/models", "/admin/models", page::models},
+    {"GET", "/admin/models/", "/admin/models/*model", page::model, true},
+    {"GET", "/admin/storage", "/admin/storage", page::storage},
+    {"GET", "/admin/plugins", "/admin/plugins", page::plugins},
+    {"GET", "/admin/plugins/", "/admin/plugins/:name", page::plugin, true},
+    {"POST", "/admin/metrics/reset", "/admin/metrics/reset", page::reset},
+};
+
+admin_answer make(int status, std::string body, std::string_view label) {
+  admin_answer a;
+  a.status = status;
+  a.body = std::move(body);
+  a.route = label;
+  return a;
+}
+
+std::string error_text(std::string_view words) { return "{\"error\":" + gateway::json_quote(words) + "}"; }
+
+}  // namespace
+
+api::api(const api_options &options, api_subjects subjects) : options_(options), on_(subjects) {
+  for (const std::string &key : options.keys) hashes_.push_back(sha256(key));
+}
+
+void api::handle(admin_request request, std::function<void(admin_answer)> reply) {
+  on_.control.post([this, request = std::move(request), reply = std::move(reply)] { answer(request, reply); });
+}
+
+bool api::authorized(const std::string &header) const {
+  if (hashes_.empty()) return options_.open_without_keys;
+  std::string_view token = trim(header);
+  if (token.size() > 7 && iequals(token.substr(0, 6), "bearer") && (token[6] == ' ' || token[6] == '\t')) token = trim(token.substr(7));
+  if (token.empty() || token.size() > 4096) return false;
+  const digest32 given = sha256(token);
+  bool found = false;  // every key is compared, whichever matches
+  for (const digest32 &known : hashes_) found = equal_secret(as_text(given), as_text(known)) || found;
+  return found;
+}
+
+void api::answer(const admin_request &request, const reply_fn &reply) {
+  const admin_route *found = nullptr;
+  std::string argument, allow;
+  for (const admin_route &r : table) {
+    const bool fits = r.rest ? request.path.size() > r.path.size() && request.path.compare(0, r.path.size(), r.path) == 0
+                             : request.path == r.path;
+    if (!fits) continue;
+    if (r.method != request.method && !(r.method == "GET" && request.method == "HEAD")) {
+      allow = r.method == "GET" ? "GET, HEAD" : std::string(r.method);
+      continue;
+    }
+    found = &r;
+    if (r.rest) argument = gateway::percent_decode(std::string_view(request.path).substr(r.path.size()));
+  }
+  if (found == nullptr && allow.empty()) return reply(make(404, error_text("no such admin route"), "unmatched"));
+  if (!authorized(request.authorization)) {
+    gateway::api_error error = gateway::make_error("unauthorized", "unauthorized");
+    admin_answer a = make(401, gateway::error_body(error, gateway::dialect::openai, request.request_id), found ? found->label : "unmatched");
+    a.fields.emplace_back("WWW-Authenticate", "Bearer realm=\"hivenet-router\"");
+    return reply(std::move(a));
+  }
+  if (found == nullptr) {
+    admin_answer a = make(405, error_text("this path answers to " + allow), "unmatched");
+    a.fields.emplace_back("Allow", allow);
+    return reply(std::move(a));
+  }
+  const auto ok = [&](std::string body) { reply(make(200, std::move(body), found->label)); };
+  const auto missing = [&](std::string_view words) { reply(make(404, error_text(words), found->label)); };
+  switch (found->what) {
+    case page::health: return ok(health());
+    case page::routing_table:
+    case page::agents: return ok(json::serialize(routing_table(on_.fleet)));
+    case page::agent: {
+      const auto a = on_.fleet.find(argument);
+      if (!a) return missing("no such agent");
+      return ok(json::serialize(routing_table_row(on_.fleet, *a)));
+    }
+    case page::models: return ok(fleet_models(on_.fleet).list());
+    case page::model: {
+      const std::string body = fleet_models(on_.fleet).detail(argument);
+      if (!body.empty()) return ok(body);
+      return reply(make(404, gateway::error_body(gateway::make_error("model_not_found", "model not found"), gateway::dialect::openai,
+                                                 request.request_id), found->label));
+    }
+    case page::storage: return storage_stats([reply, label = found->label](admin_answer a) {
+      a.route = label;
+      reply(std::move(a));
+    });
+    case page::plugins: return ok(json::serialize(plugins::report(on_.plugins)));
+    case page::plugin: {
+      const json::value one = plugins::report(on_.plugins, argument);
+      if (one.is_null()) return missing("no such plugin");
+      return ok(json::serialize(one));
+    }
+    case page::reset: return reset([reply, label = found->label](admin_answer a) {
+      a.route = label;
+      reply(std::move(a));
+    });
+    case page::none: break;
+  }
+  missing("no such admin route");
+}
+
+std::string api::health() const {
+  json::object o = health_agents(on_.fleet);
+  uint64_t capacity_waiting = 0;
+  json::object by_model;
+  for (const auto &line : on_.router.lines()) {
+    capacity_waiting += line.stats.depth;
+    by_model[line.model] = line.stats.depth;
+  }
+  const size_t waiting = on_.forwards.waiting();
+  o["queue_length"] = waiting;
+  o["timestamp"] = unix_ms() / 1000;
+  o["waiting_dispatch"] = waiting;
+  o["waiting_capacity"] = capacity_waiting;
+  o["in_flight"] = on_.forwards.in_use();
+  o["active_streams"] = on_.stages.streaming.load();
+  o["lines"] = json::object{
+      {"reading_body", on_.stages.reading_body.load()},
+      {"forward_slot", json::object{{"waiting", waiting}, {"in_use", on_.forwards.in_use()}, {"slots", on_.forwards.slots()}}},
+      {"selecting", on_.stages.selecting.load()},
+      {"capacity", json::object{{"waiting", capacity_waiting}, {"models", std::move(by_model)}}},
+      {"forwarding", on_.stages.forwarding.load()},
+      {"streaming", on_.stages.streaming.load()},
+      {"storage_jobs", on_.storage.waiting()}};
+  return json::serialize(o);
+}
+
+void api::storage_stats(reply_fn reply) const {
+  const size_t agents = on_.fleet.snapshot()->agents.size();
+  const std::string backend = options_.storage;
+  const uint64_t ttl = options_.entry_ttl_days;
+  const std::string period = format_duration(options_.sweep_period_ns);
+  const bool queued = on_.storage.post([=](fleet::storage_client &store) {
+    uint64_t history = 0;
+    const status scanned = store.scan("universalHistory:", [&](std::string_view, std::string_view) {
+      ++history;
+      return true;
+    });
+    const auto stats = store.stats();
+    if (!scanned || !stats)
+      return reply(make(stats ? 500 : 501, error_text(stats ? scanned.text() : "storage stats not available for this backend"), ""));
+    json::object o;
+    o["backend"] = backend;
+    o["mem_db"] = json::object{{"metadata_count", agents},
+                               {"univ_punctual_count", agents},
+                               {"eng_punctual_count", agents},
+                               {"hardware_snapshot_count", agents}};
+    o["disk_db"] = json::object{{"univ_history_count", history},
+                                {"lsm_size_bytes", stats->used_bytes},
+                                {"vlog_size_bytes", 0},
+                                {"entry_ttl_days", ttl},
+                                {"entries", stats->entries},
+                                {"map_size_bytes", stats->capacity_bytes},
+                                {"readers", stats->readers},
+                                {"expired_total", stats->expired_total}};
+    o["gc_interval"] = period;
+    o["last_gc_at"] = stats->last_sweep_unix_ms == 0 ? std::string("never") : rfc3339_ms(stats->last_sweep_unix_ms);
+    reply(make(200, json::serialize(o), ""));
+  });
+  if (!queued) reply(make(503, error_text("the storage thread is busy; try again"), ""));
+}
+
+void api::reset(reply_fn reply) {
+  on_.fleet.reset_counters([reply](status s) {
+    if (!s) return reply(make(500, error_text("the stored records could not be erased: " + s.text()), ""));
+    reply(make(200, "{\"status\":\"metrics reset\",\"message\":\"counters, latency and stored history of all agents are zero\"}", ""));
+  });
+}
+
+}  // namespace hive::admin

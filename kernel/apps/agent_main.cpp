@@ -1,0 +1,177 @@
+// hivenet-agent: sits beside one inference engine and dials out to the routers.
+#include <unistd.h>
+
+#include <boost/asio/signal_set.hpp>
+#include <csignal>
+#include <deque>
+#include <iostream>
+#include <thread>
+
+#include "agent/runtime.hpp"
+#include "apps/plugin_host.hpp"
+#include "apps/program.hpp"
+#include "config/load.hpp"
+#include "observe/log.hpp"
+
+namespace {
+
+using namespace hive;
+
+agent::agent_options options_of(const config::agent_settings &s) {
+  agent::agent_options o;
+  o.engine = s.engine;
+  o.backend_url = s.backend_url;
+  o.models = s.models;
+  o.capability = s.capability;
+  o.capacity = static_cast<uint32_t>(s.capacity);
+  o.version = s.version;
+  o.region = s.region;
+  o.organization = s.organization;
+  o.machine = s.machine;
+  o.tags = s.tags;
+  o.gpu_model = s.gpu_model;
+  o.deployment_id = s.deployment_id;
+  o.replica_id = s.replica_id;
+  o.hide_llm = s.hide_llm;
+  o.llm_pretty_name = s.llm_pretty_name;
+  o.llm_info = s.llm_info;
+  o.gpu_devices_file = s.gpu_devices_file;
+  o.http_timeout_ns = s.http_timeout.ns;
+  o.stream_write_timeout_ns = s.stream_write_timeout.ns;
+  o.hardware_interval_ns = s.hardware_sample_interval.ns;
+  o.engine_interval_ns = s.engine_sample_interval.ns;
+  o.signal_interval_ns = s.routing_signal_interval.ns;
+  o.health_interval_ns = s.health_check_interval.ns;
+  o.failure_threshold = static_cast<uint32_t>(s.backend_failure_threshold);
+  return o;
+}
+
+// The agent process, in the order in which its parts live and die.
+class agent_app {
+ public:
+  explicit agent_app(const config::agent_settings &s, link::identity identity)
+      : settings_(s), identity_(std::move(identity)), host_(control_, nullptr, nullptr) {}
+
+  ~agent_app() {
+    control_.stop();
+    if (control_thread_.joinable()) control_thread_.join();
+    runtime_.reset();
+  }
+
+  status start() {
+    if (const status s = plugins_.load(apps::plugin_places(settings_.plugins)); !s) return s;
+    const auto origin = http::parse_origin(settings_.backend_url);
+    if (!origin) return origin.why().at("backend-url");
+    auto engine = apps::make_instance(plugins_, host_, HIVE_KIND_ENGINE, settings_.engine, "engine", settings_.backend_url, "{}");
+    if (!engine) return engine.why().at("engine");
+    engine_ = std::move(*engine);
+    codec_ = std::make_unique<agent::engine_codec>(engine_->engine(), engine_->self());
+    runtime_ = std::make_unique<agent::runtime>(data_, control_, *codec_, *origin, options_of(settings_), identity_);
+    for (const std::string &address : settings_.routers) {
+      auto transport = apps::make_instance(plugins_, host_, HIVE_KIND_TRANSPORT, settings_.transport, "link " + address,
+                                           "link to router " + address, "{}");
+      if (!transport) return transport.why().at("transport");
+      agent::router_target target;
+      target.options.router = address;
+      target.options.secrets = settings_.secrets;
+      target.transport = {(*transport)->transport(), (*transport)->self()};
+      pumps_.push_back({runtime_.get(), runtime_->add_router(std::move(target))});
+      transports_.push_back(std::move(*transport));
+    }
+    for (size_t i = 0; i < transports_.size(); ++i)
+      transports_[i]->on_request_pump([](void *p) { static_cast<pump *>(p)->runtime->request_pump(static_cast<pump *>(p)->router); },
+                                      &pumps_[i]);
+    return {};
+  }
+
+  void run() {
+    const auto report = [](const char *what) { observe::log("kernel").error("exception on a loop: {}", what); };
+    control_thread_ = std::thread([this, report] { control_.run(report); });
+    boost::asio::signal_set signals(data_.io(), SIGINT, SIGTERM);
+    bool leaving = false;
+    std::function<void(const boost::system::error_code &, int)> on_signal = [&](const boost::system::error_code &error, int) {
+      if (error) return;
+      signals.async_wait(on_signal);
+      if (leaving) return data_.stop();  // a second signal ends it now
+      leaving = true;
+      observe::log("agent").info("leaving: {} request(s) in flight, draining for at most {} s", runtime_->in_flight(),
+                                 settings_.drain_timeout.ns / ns_per_s);
+      runtime_->drain(settings_.drain_timeout.ns, [this] { data_.stop(); });
+    };
+    signals.async_wait(on_signal);
+    apps::write_line(static_cast<int>(settings_.ready_fd),
+                     "{\"ready\":true,\"pid\":" + std::to_string(::getpid()) + ",\"peer_id\":\"" + identity_.peer_id + "\"}");
+    runtime_->start();
+    data_.run(report);
+    observe::log("agent").info("stopped");
+  }
+
+ private:
+  struct pump {
+    agent::runtime *runtime;
+    size_t router;
+  };
+
+  const config::agent_settings settings_;
+  const link::identity identity_;
+  loop control_, data_;
+  plugins::component_registry plugins_;
+  apps::plugin_host host_;
+  std::unique_ptr<plugins::instance> engine_;
+  std::unique_ptr<agent::engine_codec> codec_;
+  std::vector<std::unique_ptr<plugins::instance>> transports_;
+  std::deque<pump> pumps_;
+  std::unique_ptr<agent::runtime> runtime_;
+  std::thread control_thread_;
+};
+
+int serve(const config::agent_settings &settings, const std::vector<std::string> &warnings) {
+  const auto identity = link::load_or_create_identity(settings.identity_path);
+  observe::log_options logging;
+  logging.level = settings.log_level;
+  logging.format = settings.log_format;
+  if (identity) logging.peer_id = identity->peer_id;
+  if (const status s = observe::start_logging(logging); !s) {
+    std::cerr << "hivenet-agent: " << s.text() << "\n";
+    return 1;
+  }
+  for (const std::string &w : warnings) observe::log("agent").warn("{}", w);
+  int code = 1;
+  if (!identity) {
+    observe::log("agent").critical("identity: {}", identity.why().text());
+  } else {
+    agent_app app(settings, *identity);
+    if (const status s = app.start(); !s) {
+      observe::log("agent").critical("cannot start: {}", s.text());
+    } else {
+      app.run();
+      code = 0;
+    }
+  }
+  observe::stop_logging();
+  return code;
+}
+
+}  // namespace
+
+int main(int argc, char **argv) {
+  if (!apps::start_process()) return 1;
+  auto loaded = config::load_agent(std::vector<std::string>(argv + 1, argv + argc), config::process_environment(), apps::program_version);
+  if (!loaded.run) {
+    std::cout << loaded.out;
+    std::cerr << loaded.err;
+    return loaded.exit_code;
+  }
+  if (!loaded.rest.empty()) {
+    if (loaded.rest[0] == "plugins") {
+      plugins::component_registry registry;
+      const status s = registry.load(apps::plugin_places(loaded.settings.plugins));
+      const int code = apps::plugins_command(registry, {loaded.rest.begin() + 1, loaded.rest.end()});
+      if (!s) std::cerr << "hivenet-agent: " << s.text() << "\n";
+      return code;
+    }
+    std::cerr << "hivenet-agent: '" << loaded.rest[0] << "' is not a command; there is: plugins list|show|check\n";
+    return 2;
+  }
+  return serve(loaded.settings, loaded.warnings);
+}

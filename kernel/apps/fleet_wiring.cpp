@@ -1,0 +1,86 @@
+#include "apps/fleet_wiring.hpp"
+
+#include "observe/log.hpp"
+
+namespace hive::apps {
+
+void hub_control::probe(uint32_t worker, std::string peer_id, std::function<void(bool)> reply) {
+  if (worker >= hubs_.size()) return reply(false);
+  hubs_[worker].home->post([hub = hubs_[worker].hub, peer_id = std::move(peer_id), reply = std::move(reply)]() mutable {
+    hub->probe(peer_id, std::move(reply));
+  });
+}
+
+void hub_control::kick_link(link::link_id id, std::string code, std::string message, uint64_t retry_after_ms, bool final) {
+  if (id.worker >= hubs_.size()) return;
+  hubs_[id.worker].home->post([hub = hubs_[id.worker].hub, id, code = std::move(code), message = std::move(message), retry_after_ms, final] {
+    hub->kick_link(id, code, message, retry_after_ms, final);
+  });
+}
+
+void fleet_directory::learn_pools() {
+  for (const auto &pool : registry_.pools()) {
+    if (known_.contains(pool->model())) continue;
+    if (const status s = router_.add_pool(pool); !s) {
+      observe::log("policy").error("model '{}' cannot be routed: {}", pool->model(), s.text());
+      continue;
+    }
+    known_.insert(pool->model());
+  }
+}
+
+void fleet_directory::authenticate(link::auth_request request, std::function<void(link::auth_decision)> reply) {
+  control_.post([this, request = std::move(request), reply = std::move(reply)]() mutable {
+    registry_.authenticate(std::move(request), [this, reply = std::move(reply)](link::auth_decision decision) {
+      control_.post([this, reply, decision = std::move(decision)] {
+        learn_pools();
+        reply(decision);
+      });
+    });
+  });
+}
+
+void fleet_directory::models(std::string_view peer_id, std::string_view metadata_json) {
+  control_.post([this, peer = std::string(peer_id), metadata = std::string(metadata_json)] {
+    registry_.models(peer, metadata);
+    learn_pools();
+  });
+}
+
+void outcomes::on_attempt(const routing::attempt_outcome &o) {
+  metrics_.on_attempt(o);
+  fleet::outcome_record record;
+  record.generation = o.generation;
+  record.success = o.effect == routing::standing_effect::success;
+  record.rtt_ms = o.rtt_ms;
+  record.input_tokens = o.prompt_tokens;
+  record.output_tokens = o.output_tokens;
+  record.request_id = o.request_id;
+  record.stream = o.streaming;
+  if (o.effect == routing::standing_effect::neutral) registry_.record_sample(*o.who, record);
+  else registry_.record_outcome(*o.who, record);
+}
+
+void outcomes::warn(const std::string &line) { observe::log("policy").warn("{}", line); }
+
+void srtt_log::srtt_sample(std::string_view peer_id, std::string_view request_id, double r_ms, const fleet::latency_value &after,
+                           bool stream) {
+  spdlog::logger &to = observe::log("metrics");
+  if (to.should_log(spdlog::level::debug)) to.debug("{}", fleet::format_srtt_sample(peer_id, request_id, r_ms, after, stream));
+}
+
+void fleet_log::on_registered(const std::shared_ptr<fleet::agent> &a, bool again) {
+  const auto info = a->info();
+  observe::log("router").info("agent {} {}: engine {}, {} model(s), capacity {}, from {}", a->peer_id(), again ? "is back" : "registered",
+                              info->engine, info->models.size(), info->capacity, info->address);
+}
+
+void fleet_log::on_unregistered(const std::shared_ptr<fleet::agent> &a, std::string_view reason) {
+  observe::log("router").warn("agent {} left: {}", a->peer_id(), reason);
+}
+
+void fleet_log::on_notice(std::string_view peer_id, std::string_view text) {
+  observe::log("link").warn("agent {}: {}", peer_id, text);
+}
+
+}  // namespace hive::apps

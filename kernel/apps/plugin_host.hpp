@@ -1,0 +1,73 @@
+// The program's side of the plugin room: what plugins are lent, where the program looks for them, and components for the
+// routing room.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/loop.hpp"
+#include "config/plugin_settings.hpp"
+#include "fleet/pool.hpp"
+#include "plugins/instance.hpp"
+#include "plugins/registry.hpp"
+#include "routing/catalog.hpp"
+
+namespace hive::apps {
+
+// Metrics of plugins, by handle. Any thread.
+class plugin_metrics {
+ public:
+  virtual ~plugin_metrics() = default;
+  virtual hive_metric declare(int32_t kind, const std::string &name, const std::string &help) = 0;
+  virtual void add(hive_metric, double delta) = 0;
+};
+
+class plugin_host final : public plugins::host_services {
+ public:
+  // `columns` and `metrics` may be null (an agent has neither).
+  plugin_host(loop &control, fleet::column_table *columns, plugin_metrics *metrics)
+      : control_(control), columns_(columns), metrics_(metrics) {}
+
+  void set_columns(fleet::column_table &columns) { columns_ = &columns; }
+  void log(int32_t level, std::string_view component, std::string_view instance, std::string_view line) override;
+  bool post(std::function<void()> task) override;
+  hive_column column(std::string_view name) override { return columns_ == nullptr ? 0 : columns_->intern(name); }
+  hive_metric register_metric(int32_t kind, const std::string &name, const std::string &help) override;
+  void add_metric(hive_metric, double delta) override;
+
+ private:
+  loop &control_;
+  fleet::column_table *columns_;
+  plugin_metrics *metrics_;
+};
+
+// The operator's plugins block, with the package's own folder in front.
+plugins::settings plugin_places(const config::plugin_settings &);
+// build/bin/x -> build/plugins, /usr/bin/x -> /usr/lib/hivenet-router/plugins.
+std::string own_plugin_dir();
+std::string own_program_dir();
+
+// Strategies and gates for the routing room, out of the plugin registry. Control thread.
+class routing_components final : public routing::component_source {
+ public:
+  routing_components(plugins::component_registry &registry, plugins::host_services &services)
+      : registry_(registry), services_(services) {}
+
+  const hive_component *strategy(std::string_view id) const override;
+  std::optional<routing::gate_field> field(std::string_view name) const override;
+  std::vector<std::string> strategies() const override { return registry_.ids(HIVE_KIND_STRATEGY); }
+  std::vector<std::string> fields() const override { return registry_.fields(); }
+  std::string provider_hint(uint32_t kind, std::string_view name) const override;
+  result<std::string> complete_options(const hive_component &, const std::string &json) const override;
+  result<std::unique_ptr<routing::component_instance>> create(const hive_component &, const std::string &name,
+                                                              const std::string &options, const void *setup) override;
+
+ private:
+  const plugins::component *find(const hive_component &) const;
+
+  plugins::component_registry &registry_;
+  plugins::host_services &services_;
+};
+
+}  // namespace hive::apps

@@ -1,0 +1,30 @@
+// What both programs share: the start of a process, its ready line, and component instances by id.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/status.hpp"
+#include "plugins/instance.hpp"
+#include "plugins/registry.hpp"
+
+namespace hive::apps {
+
+inline constexpr const char *program_version = HIVE_VERSION;
+
+// One line to the file descriptor, complete or not at all; -1 = none.
+void write_line(int fd, const std::string &line);
+
+// An instance of kind/id, made with the operator's configuration over `defaults` (JSON object text). Control thread.
+result<std::unique_ptr<plugins::instance>> make_instance(plugins::component_registry &, plugins::host_services &, uint32_t kind,
+                                                         const std::string &id, const std::string &name, const std::string &where,
+                                                         const std::string &defaults);
+
+// `plugins list|show|check ...` of both programs; the exit code.
+int plugins_command(const plugins::component_registry &, const std::vector<std::string> &arguments);
+
+// Crash line of the component on the stack, no SIGPIPE, libsodium ready. False: the process cannot run.
+bool start_process();
+
+}  // namespace hive::apps

@@ -1,0 +1,321 @@
+#include "apps/router_app.hpp"
+
+#include <unistd.h>
+
+#include <boost/asio/signal_set.hpp>
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <boost/json/serialize.hpp>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <sstream>
+
+#include "apps/program.hpp"
+#include "observe/log.hpp"
+#include "routing/policy_text.hpp"
+
+namespace hive::apps {
+
+// One worker: its loop, its hub over its own transport instance, its HTTP server.
+struct router_app::unit {
+  loop home;
+  std::unique_ptr<plugins::instance> transport;
+  std::unique_ptr<link::router_hub> hub;
+  std::unique_ptr<gateway::worker> gateway;
+  std::unique_ptr<http::server> server;
+  std::atomic<size_t> busy{0};
+  std::thread thread;
+
+  ~unit() {
+    if (thread.joinable()) {
+      home.stop();
+      thread.join();
+    }
+    server.reset();
+    gateway.reset();
+    hub.reset();
+    transport.reset();
+  }
+};
+
+// GET /metrics on its own listener, on the control loop.
+class router_app::metrics_page final : public http::service {
+ public:
+  metrics_page(loop &home, admin::exporter &exporter) : exporter_(exporter), server_(home, *this, http::server_limits{}) {}
+  status listen(const std::string &address) { return server_.listen(address, false); }
+  std::string address() const { return server_.address(); }
+
+  void on_request(http::exchange &exchange) override {
+    struct answered final : http::responder {};
+    const http::request_head &head = exchange.head();
+    const bool fits = head.path == "/metrics" && (head.method == "GET" || head.method == "HEAD");
+    const http::field type = {"Content-Type", fits ? "text/plain; version=0.0.4; charset=utf-8" : "text/plain; charset=utf-8"};
+    const std::string body = fits ? exporter_.expose() : "this listener serves GET /metrics\n";
+    exchange.serve(std::make_unique<answered>());
+    exchange.respond({fits ? 200 : 404, {&type, 1}}, body);
+  }
+  std::string refusal_body(int, std::string_view what) override { return std::string(what) + "\n"; }
+
+ private:
+  admin::exporter &exporter_;
+  http::server server_;
+};
+
+router_app::router_app(const config::router_settings &settings)
+    : settings_(settings),
+      exporter_(program_version),
+      housekeeping_timer_([this] { housekeeping(); }),
+      drain_timer_([this] { check_drained(); }) {}
+
+router_app::~router_app() {
+  stop_units();
+  if (fleet_) fleet_->flush_history();
+  if (storage_) storage_->stop();
+}
+
+status router_app::load_plugins() {
+  if (const status s = plugins_.load(plugin_places(settings_.plugins)); !s) return s;
+  for (const auto &library : plugins_.libraries())
+    if (library->state == plugins::library_state::refused)
+      observe::log("plugin").warn("plugin {} is not loaded: {}", library->name, library->reason);
+  return {};
+}
+
+status router_app::open_storage() {
+  namespace json = boost::json;
+  json::object defaults;
+  if (settings_.storage == "lmdb") defaults["path"] = settings_.disk_db_path;
+  if (settings_.reset_disk_db && settings_.storage == "lmdb") {
+    std::error_code error;
+    std::filesystem::remove_all(settings_.disk_db_path, error);
+    if (error) return fail(errc::unavailable, "cannot erase " + settings_.disk_db_path + ": " + error.message(), "reset-disk-db");
+  }
+  auto instance = make_instance(plugins_, *host_, HIVE_KIND_STORAGE, settings_.storage, "main", "history", json::serialize(defaults));
+  if (!instance) return instance.why().at("storage");
+  storage_instance_ = std::move(*instance);
+  storage_ = std::make_unique<fleet::storage_thread>(fleet::storage_ref{storage_instance_->storage(), storage_instance_->self()});
+  if (const status s = storage_->open(); !s) return s.at("storage " + settings_.storage);
+  fleet::history_settings h;
+  h.flush_interval_ns = settings_.flush_interval.ns;
+  h.ttl_ms = static_cast<uint64_t>(settings_.disk_db_ttl_days) * 24 * 3600 * 1000;
+  history_ = std::make_unique<fleet::history>(*storage_, clock_, h);
+  return {};
+}
+
+status router_app::load_policy(bool first) {
+  if (settings_.policy_file.empty()) return first ? router_->set_policies(routing::default_policy()) : status();
+  std::ifstream file(settings_.policy_file, std::ios::binary);
+  if (!file) return fail(errc::not_found, "cannot read the policy file", settings_.policy_file);
+  std::stringstream text;
+  text << file.rdbuf();
+  routing::policy_text_options options;
+  options.file = settings_.policy_file;
+  const auto parsed = routing::parse_policy(text.str(), *components_, options);
+  if (!parsed) return parsed.why();
+  for (const std::string &warning : parsed->warnings) observe::log("policy").warn("{}", warning);
+  return router_->set_policies(parsed->document);
+}
+
+status router_app::start() {
+  host_ = std::make_unique<plugin_host>(control_, nullptr, &exporter_);
+  if (const status s = load_plugins(); !s) return s;
+  components_ = std::make_unique<routing_components>(plugins_, *host_);
+  if (const status s = open_storage(); !s) return s;
+
+  fleet::registry_settings f;
+  f.workers = static_cast<uint32_t>(settings_.workers);
+  f.unhealthy_after_ns = settings_.unhealthy_after.ns;
+  f.removed_after_ns = settings_.remove_after.ns;
+  f.monitor_interval_ns = settings_.health_check_interval.ns;
+  fleet_ = std::make_unique<fleet::registry>(f, clock_, hubs_, history_.get(), &fleet_log_, &srtt_log_);
+  host_->set_columns(fleet_->columns());
+  outcomes_ = std::make_unique<outcomes>(*fleet_, exporter_);
+  routing::router_options r;
+  r.line.depth = static_cast<size_t>(settings_.queue_depth);
+  r.max_tries = static_cast<uint32_t>(settings_.max_tries_per_step);
+  router_ = std::make_unique<routing::router>(*components_, fleet_->columns(), *outcomes_, r);
+  if (const status s = load_policy(true); !s) return s;
+  directory_ = std::make_unique<fleet_directory>(control_, *fleet_, *router_);
+
+  forwards_ = std::make_unique<gateway::forward_line>(static_cast<size_t>(settings_.max_concurrent),
+                                                      static_cast<size_t>(settings_.queue_size));
+  gateway_options_.max_body_bytes = settings_.max_request.bytes;
+  gateway_options_.request_timeout_ns = settings_.request_timeout.ns;
+  gateway_options_.stream_timeout_ns = settings_.stream_timeout.ns;
+  models_ = std::make_unique<admin::fleet_models>(*fleet_);
+  admin::api_options a;
+  a.keys = settings_.admin_keys;
+  a.open_without_keys = settings_.allow_insecure_admin;
+  a.storage = settings_.storage;
+  a.entry_ttl_days = static_cast<uint64_t>(settings_.disk_db_ttl_days);
+  api_ = std::make_unique<admin::api>(a, admin::api_subjects{control_, *fleet_, *storage_, plugins_, *router_, *forwards_, stages_});
+  if (!api_->protected_by_key()) {
+    if (a.open_without_keys) observe::log("auth").warn("/admin is open to everybody (HIVENET_ROUTER_ALLOW_INSECURE_ADMIN)");
+    else observe::log("auth").warn("/admin answers 401 to everybody: set HIVENET_ROUTER_ADMIN_API_KEYS to a key of your choice");
+  }
+  exporter_.attach({fleet_.get(), router_.get(), forwards_.get(), &stages_, &plugins_});
+
+  if (const status s = start_units(); !s) return s;
+  metrics_page_ = std::make_unique<metrics_page>(control_, exporter_);
+  if (const status s = metrics_page_->listen(settings_.metrics.text()); !s) return s.at("metrics-port");
+  return {};
+}
+
+status router_app::start_units() {
+  const auto workers = static_cast<uint32_t>(settings_.workers);
+  std::random_device random;
+  const uint64_t boot_id = (static_cast<uint64_t>(random()) << 32) | random();
+  http::server_limits limits;
+  limits.write_stall_timeout_ns = settings_.stream_write_timeout.ns;
+  limits.half_close_is_gone = settings_.client_half_close != "allow";
+  config::address http = settings_.http;
+  std::vector<hub_place> places;
+
+  for (uint32_t i = 0; i < workers; ++i) {
+    auto u = std::make_unique<unit>();
+    if (settings_.link_enabled) {
+      boost::json::object defaults;
+      if (settings_.transport == "zmq") defaults["max_connections_per_ip"] = settings_.connections_per_address;
+      auto transport = make_instance(plugins_, *host_, HIVE_KIND_TRANSPORT, settings_.transport, "link " + std::to_string(i),
+                                     "agent link of worker " + std::to_string(i), boost::json::serialize(defaults));
+      if (!transport) return transport.why().at("transport");
+      u->transport = std::move(*transport);
+      link::hub_options h;
+      h.secrets = settings_.secrets;
+      h.session_ttl_ns = settings_.session_ttl.ns;
+      h.heartbeat_ns = settings_.heartbeat_interval.ns;
+      h.write_timeout_ns = settings_.stream_write_timeout.ns;
+      h.slot_release_at_head = settings_.slot_release == "headers";
+      h.router_boot_id = boot_id;
+      h.worker = i;
+      h.workers = workers;
+      u->hub = std::make_unique<link::router_hub>(u->home, link::transport_ref{u->transport->transport(), u->transport->self()},
+                                                  *directory_, h);
+      u->transport->on_request_pump([](void *hub) { static_cast<link::router_hub *>(hub)->request_pump(); }, u->hub.get());
+      if (const status s = u->hub->start(); !s) return s.at("link");
+      config::address at = settings_.link_listen;
+      if (at.host.empty()) at.host = "0.0.0.0";
+      if (at.port != 0) at.port = static_cast<uint16_t>(at.port + i);
+      const auto bound = u->hub->listen(at.text());
+      if (!bound) return bound.why().at("link-listen");
+      link_addresses_.push_back(*bound);
+    }
+    places.push_back({&u->home, u->hub.get()});
+    gateway::worker_context context{u->home, u->hub.get(), *router_, *forwards_, exporter_, stages_, gateway_options_};
+    u->gateway = std::make_unique<gateway::worker>(context, *models_, *api_);
+    u->server = std::make_unique<http::server>(u->home, *u->gateway, limits);
+    if (const status s = u->server->listen(http.text(), workers > 1); !s) return s.at("http-port");
+    if (http.port == 0) http.port = u->server->port();  // the other workers share what the first one got
+    units_.push_back(std::move(u));
+  }
+  std::vector<std::string> told = link_addresses_;
+  if (!settings_.announce_host.empty())
+    for (std::string &endpoint : told) {
+      const bool v6 = settings_.announce_host.find(':') != std::string::npos;
+      endpoint = (v6 ? "[" + settings_.announce_host + "]" : settings_.announce_host) + endpoint.substr(endpoint.rfind(':'));
+    }
+  for (auto &u : units_)
+    if (u->hub) u->hub->set_endpoints(told);
+  if (!settings_.link_enabled) {
+    places.clear();
+    observe::log("link").warn("no agent can connect: set --jwt-secret-file or HIVENET_ROUTER_JWT_SECRET");
+  }
+  hubs_.set_hubs(std::move(places));
+  return {};
+}
+
+std::string router_app::ready_line() const {
+  namespace json = boost::json;
+  return json::serialize(json::object{{"ready", true},
+                                      {"pid", ::getpid()},
+                                      {"version", program_version},
+                                      {"http", units_.front()->server->address()},
+                                      {"metrics", metrics_page_->address()},
+                                      {"link", json::array(link_addresses_.begin(), link_addresses_.end())}});
+}
+
+void router_app::run() {
+  const auto report = [](const char *what) { observe::log("kernel").error("exception on a loop: {}", what); };
+  for (auto &u : units_)
+    u->thread = std::thread([unit = u.get(), report] { unit->home.run(report); });
+  boost::asio::signal_set signals(control_.io(), SIGINT, SIGTERM, SIGHUP);
+  std::function<void(const boost::system::error_code &, int)> on_signal = [&](const boost::system::error_code &error, int number) {
+    if (error) return;
+    signals.async_wait(on_signal);
+    if (number == SIGHUP) {
+      const status s = load_policy(false);
+      if (!s) observe::log("policy").error("the policy stays as it was: {}", s.text());
+      else observe::log("policy").info("policy loaded");
+      return;
+    }
+    if (draining_) return control_.stop();  // a second signal ends it now
+    begin_drain();
+  };
+  signals.async_wait(on_signal);
+  housekeeping();
+  write_line(static_cast<int>(settings_.ready_fd), ready_line());
+  observe::log("router").info("serving {} on {} worker(s); agents at {}; metrics on {}", units_.front()->server->address(),
+                              units_.size(), link_addresses_.empty() ? "-" : link_addresses_.front(), metrics_page_->address());
+  control_.run(report);
+  observe::log("router").info("stopped");
+}
+
+void router_app::housekeeping() {
+  control_.arm_in(housekeeping_timer_, 100 * ns_per_ms);
+  fleet_->tick();
+  const uint64_t now = now_ns();
+  if (now >= next_second_ns_) {
+    next_second_ns_ = now + ns_per_s;
+    router_->sweep();
+  }
+  if (now >= next_sweep_ns_) {
+    next_sweep_ns_ = now + 5 * ns_per_s;
+    storage_->post([](fleet::storage_client &store) {
+      const auto &ref = store.ref();
+      if (HIVE_HAS(hive_storage_vtable, ref.table, sweep) && ref.table->sweep != nullptr) ref.table->sweep(ref.self, now_ns() + ns_per_s);
+    });
+  }
+}
+
+void router_app::begin_drain() {
+  draining_ = true;
+  drain_deadline_ns_ = now_ns() + settings_.drain_timeout.ns;
+  observe::log("router").info("draining for at most {} s", settings_.drain_timeout.ns / ns_per_s);
+  for (auto &u : units_)
+    u->home.post([unit = u.get()] {
+      unit->gateway->drain();
+      unit->server->stop_accepting();
+      unit->server->drain();
+      unit->busy.store(unit->server->busy());
+    });
+  control_.arm_in(drain_timer_, 50 * ns_per_ms);
+}
+
+void router_app::check_drained() {
+  size_t busy = 0;
+  for (auto &u : units_) {
+    busy += u->busy.load();
+    u->home.post([unit = u.get()] { unit->busy.store(unit->server->busy()); });
+  }
+  if (busy == 0 || now_ns() >= drain_deadline_ns_) {
+    if (busy > 0) observe::log("router").warn("{} request(s) did not finish in time", busy);
+    stop_units();
+    return control_.stop();
+  }
+  control_.arm_in(drain_timer_, 20 * ns_per_ms);
+}
+
+void router_app::stop_units() {
+  for (auto &u : units_) {
+    if (!u->thread.joinable()) continue;
+    u->home.post([unit = u.get()] {
+      if (unit->hub) unit->hub->shut_down(200);
+      unit->home.post([unit] { unit->home.stop(); });
+    });
+    u->thread.join();
+  }
+}
+
+}  // namespace hive::apps

@@ -1,0 +1,80 @@
+// The router process: workers, the control loop, and everything they share, in the order in which it lives and dies.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "admin/api.hpp"
+#include "admin/exporter.hpp"
+#include "admin/fleet_json.hpp"
+#include "apps/fleet_wiring.hpp"
+#include "apps/plugin_host.hpp"
+#include "config/router_settings.hpp"
+#include "gateway/worker.hpp"
+#include "http/server.hpp"
+#include "link/router_hub.hpp"
+
+namespace hive::apps {
+
+class router_app {
+ public:
+  explicit router_app(const config::router_settings &);
+  ~router_app();
+  // Loads plugins and policy, opens the store, binds every address. On an error nothing runs.
+  status start();
+  // Serves until SIGTERM or SIGINT has drained it. Call on the thread that called start.
+  void run();
+
+ private:
+  struct unit;
+  class metrics_page;
+
+  status load_plugins();
+  status load_policy(bool first);
+  status open_storage();
+  status start_units();
+  std::string ready_line() const;
+  void housekeeping();
+  void begin_drain();
+  void check_drained();
+  void stop_units();
+  void await_signal();
+
+  const config::router_settings settings_;
+  loop control_;
+  admin::exporter exporter_;
+  plugins::component_registry plugins_;
+  std::unique_ptr<plugin_host> host_;
+  std::unique_ptr<routing_components> components_;
+
+  system_clock_source clock_;
+  std::unique_ptr<plugins::instance> storage_instance_;
+  std::unique_ptr<fleet::storage_thread> storage_;
+  std::unique_ptr<fleet::history> history_;
+  hub_control hubs_;
+  fleet_log fleet_log_;
+  srtt_log srtt_log_;
+  std::unique_ptr<fleet::registry> fleet_;
+  std::unique_ptr<outcomes> outcomes_;
+  std::unique_ptr<routing::router> router_;
+  std::unique_ptr<fleet_directory> directory_;
+
+  std::unique_ptr<gateway::forward_line> forwards_;
+  gateway::stage_gauges stages_;
+  gateway::gateway_options gateway_options_;
+  std::unique_ptr<admin::fleet_models> models_;
+  std::unique_ptr<admin::api> api_;
+  std::vector<std::unique_ptr<unit>> units_;
+  std::unique_ptr<metrics_page> metrics_page_;
+
+  callback_timer housekeeping_timer_, drain_timer_;
+  uint64_t next_second_ns_ = 0, next_sweep_ns_ = 0;
+  uint64_t drain_deadline_ns_ = 0;
+  bool draining_ = false;
+  std::vector<std::string> link_addresses_;
+};
+
+}  // namespace hive::apps

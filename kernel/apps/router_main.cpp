@@ -1,0 +1,68 @@
+// hivenet-router: one OpenAI-compatible endpoint in front of a fleet of inference engines.
+#include <iostream>
+
+#include "apps/plugin_host.hpp"
+#include "apps/program.hpp"
+#include "apps/router_app.hpp"
+#include "config/load.hpp"
+#include "observe/log.hpp"
+
+namespace {
+
+int serve(const hive::config::router_settings &settings, const std::vector<std::string> &warnings) {
+  hive::observe::log_options logging;
+  logging.level = settings.log_level;
+  logging.format = settings.log_format;
+  if (const hive::status s = hive::observe::start_logging(logging); !s) {
+    std::cerr << "hivenet-router: " << s.text() << "\n";
+    return 1;
+  }
+  for (const std::string &w : warnings) hive::observe::log("router").warn("{}", w);
+  int code = 0;
+  {
+    hive::apps::router_app app(settings);
+    if (const hive::status s = app.start(); !s) {
+      hive::observe::log("router").critical("cannot start: {}", s.text());
+      code = 1;
+    } else {
+      app.run();
+    }
+  }
+  hive::observe::stop_logging();
+  return code;
+}
+
+}  // namespace
+
+int main(int argc, char **argv) {
+  using namespace hive;
+  if (!apps::start_process()) return 1;
+  std::vector<std::string> arguments(argv + 1, argv + argc);
+  const bool check = !arguments.empty() && arguments[0] == "check";
+  if (check) {
+    // hivenet-router check FILE = hivenet-router --config FILE --check-config
+    if (arguments.size() != 2) {
+      std::cerr << "usage: hivenet-router check FILE\n";
+      return 2;
+    }
+    arguments = {"--config", arguments[1], "--check-config"};
+  }
+  auto loaded = config::load_router(arguments, config::process_environment(), apps::program_version);
+  if (!loaded.run) {
+    std::cout << loaded.out;
+    std::cerr << loaded.err;
+    return loaded.exit_code;
+  }
+  if (!loaded.rest.empty()) {
+    if (loaded.rest[0] == "plugins") {
+      plugins::component_registry registry;
+      const status s = registry.load(apps::plugin_places(loaded.settings.plugins));
+      const int code = apps::plugins_command(registry, {loaded.rest.begin() + 1, loaded.rest.end()});
+      if (!s) std::cerr << "hivenet-router: " << s.text() << "\n";
+      return code;
+    }
+    std::cerr << "hivenet-router: '" << loaded.rest[0] << "' is not a command; there are: check FILE, plugins list|show|check\n";
+    return 2;
+  }
+  return serve(loaded.settings, loaded.warnings);
+}
