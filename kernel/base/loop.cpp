@@ -47,8 +47,23 @@ void loop::arm(loop_timer &timer, uint64_t due_ns) {
   timer.unlink();
   timer.due_ns_ = due_ns;
   const uint64_t due_tick = due_ns / tick_ns + 1;
-  wheel_[(due_tick > current_tick_ ? due_tick : current_tick_ + 1) % slots].push_back(timer);
-  drive();
+  const uint64_t slot_tick = due_tick > current_tick_ ? due_tick : current_tick_ + 1;
+  wheel_[slot_tick % slots].push_back(timer);
+  if (driving_ && slot_tick < driver_tick_) {
+    sleep_until(slot_tick);  // the driver sleeps past this timer
+  } else {
+    drive();
+  }
+}
+
+void loop::sleep_until(uint64_t target_tick) {
+  driver_tick_ = target_tick;
+  driver_.expires_at(std::chrono::steady_clock::time_point(std::chrono::nanoseconds(target_tick * tick_ns)));
+  driver_.async_wait([this](const boost::system::error_code &error) {
+    if (error) return;  // moved by a timer that is due earlier: that wait is still to come
+    driving_ = false;
+    tick();
+  });
 }
 
 void loop::drive() {
@@ -64,11 +79,7 @@ void loop::drive() {
   if (now_tick > current_tick_ + slots) current_tick_ = now_tick - slots;
   uint64_t target = current_tick_ + 1;
   while (wheel_[target % slots].empty()) ++target;
-  driver_.expires_at(std::chrono::steady_clock::time_point(std::chrono::nanoseconds(target * tick_ns)));
-  driver_.async_wait([this](const boost::system::error_code &) {
-    driving_ = false;
-    tick();
-  });
+  sleep_until(target);
 }
 
 void loop::tick() {

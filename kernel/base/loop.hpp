@@ -116,6 +116,7 @@ class loop {
   void run_turn_tasks();
   void tick();
   void drive();
+  void sleep_until(uint64_t target_tick);
 
   boost::asio::io_context io_{1};
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_;
@@ -125,6 +126,7 @@ class loop {
   uint64_t current_tick_;
   boost::asio::steady_timer driver_;
   bool driving_ = false;
+  uint64_t driver_tick_ = 0;
 };
 
 }  // namespace hive

@@ -51,6 +51,25 @@ TEST(loop, timers_fire_in_order_and_not_early_also_beyond_one_turn_of_the_wheel)
   EXPECT_TRUE(far.armed());
 }
 
+TEST(loop, a_timer_armed_while_the_loop_sleeps_towards_a_later_one_is_not_late) {
+  loop l;
+  callback_timer far([] {});
+  l.arm_in(far, 3 * ns_per_s);
+  uint64_t due = 0, fired = 0;
+  callback_timer near([&] {
+    fired = now_ns();
+    l.stop();
+  });
+  boost::asio::steady_timer later(l.io(), std::chrono::milliseconds(30));  // by then the driver is asleep
+  later.async_wait([&](const boost::system::error_code &) {
+    due = now_ns() + 20 * ns_per_ms;
+    l.arm(near, due);
+  });
+  l.run();
+  EXPECT_GE(fired, due);
+  EXPECT_LT(fired, due + ns_per_s);
+}
+
 TEST(loop, an_exception_in_a_handler_is_reported_and_the_loop_goes_on) {
   loop l;
   std::string seen;

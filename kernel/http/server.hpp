@@ -85,6 +85,7 @@ struct server_counters {
   uint64_t refused_heads = 0;
   uint64_t client_gone = 0;
   uint64_t client_slow = 0;
+  uint64_t accept_failures = 0;  // EMFILE and the like; accepting rests 100 ms after each
 };
 
 class server {

@@ -1,0 +1,419 @@
+#include "http/server.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <stdexcept>
+
+#include "http/test_support.hpp"
+
+namespace hive::http {
+namespace {
+
+using test::raw_socket;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+constexpr uint64_t body_limit = 10 * 1024 * 1024;
+
+// Answers by path; notes what happens to each exchange.
+class script_service final : public service {
+ public:
+  explicit script_service(test::loop_thread &t) : thread_(t) {}
+  std::map<std::string, exchange *> held;
+
+  void on_request(exchange &x) override {
+    const std::string path(x.head().path);
+    x.serve(std::make_unique<note_taker>(*this, x, path));
+    const field text[] = {{"content-type", "text/plain"}, {"X-RateLimit-Remaining", "1"}};
+    if (path == "/hello") return x.respond({200, text}, "hello");
+    if (path == "/refuse") return x.respond({401, text}, "no");
+    if (path == "/none") return x.respond({204, text}, "");
+    if (path == "/throw") throw std::runtime_error("handler broke");
+    if (path == "/echo" || path == "/hold-body") return x.read_body(body_limit);
+    if (path == "/stream" || path == "/cut" || path == "/stall") {
+      x.begin({200, text});
+      x.write("one ");
+      x.write("two");
+      if (path == "/stream") x.end();
+      if (path == "/cut") x.abort();
+      for (int i = 0; path == "/stall" && i < 1024; ++i) x.write(std::string(16 * 1024, 's'));
+    }
+    if (path == "/stall") thread_.note("unwritten " + std::string(x.unwritten() > (1 << 20) ? "many" : "few"));
+    held[path] = &x;
+    thread_.note("held " + path);
+  }
+  std::string refusal_body(int status, std::string_view what) override {
+    return "{\"refused\":" + std::to_string(status) + ",\"what\":\"" + std::string(what) + "\"}";
+  }
+
+ private:
+  struct note_taker final : responder {
+    note_taker(script_service &s, exchange &exchange, std::string p) : owner(s), x(exchange), path(std::move(p)) {}
+    ~note_taker() override { owner.thread_.note("over " + path); }
+    void on_body(body_ptr body) override {
+      EXPECT_GE(body->capacity(), body->size() + body_padding);
+      owner.thread_.note("body " + path);
+      if (path == "/echo") x.respond({200, {}}, *body);
+    }
+    void on_body_failed(body_error e) override {
+      const int status = e == body_error::too_large ? 413 : e == body_error::timed_out ? 408 : 400;
+      x.respond({status, {}}, "body refused");
+    }
+    void on_written(size_t n) override { written += n; }
+    void on_gone(gone why) override {
+      static constexpr const char *names[] = {"left", "slow", "failed", "shutdown"};
+      owner.thread_.note(path + " gone " + names[static_cast<int>(why)]);
+    }
+    script_service &owner;
+    exchange &x;
+    std::string path;
+    size_t written = 0;
+  };
+  test::loop_thread &thread_;
+};
+
+class server_test : public testing::Test {
+ protected:
+  void start(const server_limits &limits = {}) {
+    thread_.on_loop([&] {
+      server_ = std::make_unique<server>(thread_.get(), script_, limits);
+      const status listening = server_->listen("127.0.0.1:0", false);
+      ASSERT_TRUE(listening) << listening.text();
+      port_ = server_->port();
+    });
+  }
+  ~server_test() override {
+    thread_.on_loop([&] { server_.reset(); });
+  }
+  raw_socket connect(int receive_buffer = 0) { return raw_socket::to(port_, receive_buffer); }
+  static std::string get(const std::string &path, const std::string &fields = "", const std::string &method = "GET") {
+    return method + " " + path + " HTTP/1.1\r\nHost: h\r\n" + fields + "\r\n";
+  }
+  static std::string post(const std::string &path, const std::string &body, const std::string &fields = "") {
+    return get(path, "Content-Length: " + std::to_string(body.size()) + "\r\n" + fields, "POST") + body;
+  }
+
+  test::loop_thread thread_;
+  script_service script_{thread_};
+  std::unique_ptr<server> server_;
+  uint16_t port_ = 0;
+};
+
+TEST_F(server_test, a_whole_answer_has_length_date_and_canonical_names) {
+  start();
+  auto c = connect();
+  c.send(get("/hello?x=y"));
+  const std::string answer = c.until("hello");
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nX-RateLimit-Remaining: 1\r\nDate: "));
+  EXPECT_THAT(answer, HasSubstr(" GMT\r\nContent-Length: 5\r\n\r\nhello"));
+  c.send(get("/none"));
+  EXPECT_THAT(c.until("\r\n\r\n"), Not(HasSubstr("Content-Length")));
+  EXPECT_TRUE(thread_.wait_for("over /none"));
+}
+
+TEST_F(server_test, bodies_are_read_whole_whatever_the_framing_and_the_split) {
+  start();
+  auto c = connect();
+  const std::string chunked = get("/echo", "Transfer-Encoding: chunked\r\n", "POST") + "3\r\nabc\r\n4;x=y\r\ndefg\r\n0\r\n\r\n";
+  const std::string counted = post("/echo", "abcdefg");
+  for (const std::string &wire : {chunked, counted}) {
+    for (size_t cut = 0; cut < wire.size(); ++cut) {
+      c.send(wire.substr(0, cut));
+      c.send(wire.substr(cut));
+      ASSERT_THAT(c.until("abcdefg"), HasSubstr("Content-Length: 7\r\n\r\nabcdefg")) << cut;
+    }
+  }
+}
+
+TEST_F(server_test, pipelined_requests_are_answered_in_order) {
+  start();
+  auto c = connect();
+  std::string wire;
+  for (int i = 0; i < 200; ++i) wire += post("/echo", "body-" + std::to_string(i) + ".") + get("/stream");
+  std::thread sender([&] { c.send(wire); });
+  for (int i = 0; i < 200; ++i) {
+    ASSERT_THAT(c.until("body-" + std::to_string(i) + "."), StartsWith("HTTP/1.1 200 OK")) << i;
+    ASSERT_THAT(c.until("0\r\n\r\n"), HasSubstr("\r\n\r\n4\r\none \r\n3\r\ntwo\r\n0\r\n\r\n")) << i;
+  }
+  sender.join();
+}
+
+TEST_F(server_test, one_byte_at_a_time_is_understood) {
+  start();
+  auto c = connect();
+  for (char b : post("/echo", "slow bytes")) c.send({&b, 1});
+  EXPECT_THAT(c.until("slow bytes"), HasSubstr("200 OK"));
+}
+
+TEST_F(server_test, a_body_over_the_limit_is_refused_and_the_client_sees_why) {
+  start();
+  const std::string big(body_limit + 1, 'x');
+  auto counted = connect();
+  counted.send(post("/echo", big));
+  EXPECT_THAT(counted.until("refused"), StartsWith("HTTP/1.1 413 "));
+  EXPECT_EQ(counted.until_end(), "");
+  EXPECT_FALSE(counted.was_reset());
+  auto chunked = connect();
+  chunked.send(get("/echo", "Transfer-Encoding: chunked\r\n", "POST"));
+  std::string wire;
+  for (int i = 0; i < 11; ++i) wire += "100000\r\n" + std::string(1 << 20, 'y') + "\r\n";
+  chunked.send(wire + "0\r\n\r\n");
+  EXPECT_THAT(chunked.until("refused"), StartsWith("HTTP/1.1 413 "));
+  auto exact = connect();
+  std::thread sender([&] { exact.send(post("/echo", std::string(body_limit, 'z') + "")); });
+  EXPECT_THAT(exact.until("\r\n\r\n"), HasSubstr("Content-Length: 10485760\r\n"));
+  sender.join();
+}
+
+TEST_F(server_test, continue_is_sent_only_when_the_body_is_wanted) {
+  start();
+  auto wanted = connect();
+  const std::string fields = "Content-Length: 3\r\nExpect: 100-continue\r\n";
+  wanted.send(get("/echo", fields, "POST"));
+  EXPECT_EQ(wanted.until("\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
+  wanted.send("abc");
+  EXPECT_THAT(wanted.until("\r\n\r\nabc"), StartsWith("HTTP/1.1 200 OK\r\n"));
+  auto refused = connect();
+  refused.send(get("/refuse", fields, "POST"));
+  EXPECT_THAT(refused.until("\r\n\r\nno"), testing::AllOf(StartsWith("HTTP/1.1 401 "), HasSubstr("Connection: close")));
+  auto too_big = connect();
+  too_big.send(get("/echo", "Content-Length: 99999999\r\nExpect: 100-continue\r\n", "POST"));
+  EXPECT_THAT(too_big.until("refused"), StartsWith("HTTP/1.1 413 "));
+}
+
+TEST_F(server_test, a_short_unread_body_keeps_the_connection_and_a_long_one_ends_it) {
+  start();
+  auto c = connect();
+  c.send(post("/refuse", std::string(1000, 'x')) + get("/hello"));
+  EXPECT_THAT(c.until("\r\n\r\nno"), Not(HasSubstr("Connection: close")));
+  EXPECT_THAT(c.until("hello"), StartsWith("HTTP/1.1 200 OK"));
+  c.send(post("/refuse", std::string(5 << 20, 'x')));
+  EXPECT_THAT(c.until("\r\n\r\nno"), HasSubstr("Connection: close"));
+  EXPECT_EQ(c.until_end(), "");
+  EXPECT_FALSE(c.was_reset());
+}
+
+TEST_F(server_test, head_requests_get_no_body) {
+  start();
+  auto c = connect();
+  c.send(get("/hello", "", "HEAD") + get("/stream", "", "HEAD") + get("/none"));
+  EXPECT_THAT(c.until("\r\n\r\n"), HasSubstr("Content-Length: 5\r\n"));
+  EXPECT_THAT(c.until("\r\n\r\n"), HasSubstr("Transfer-Encoding: chunked\r\n"));
+  EXPECT_THAT(c.until("\r\n\r\n"), StartsWith("HTTP/1.1 204 "));
+}
+
+TEST_F(server_test, http_1_0_gets_no_chunks_and_a_close_unless_it_asks_to_keep) {
+  start();
+  auto plain = connect();
+  plain.send("GET /stream HTTP/1.0\r\n\r\n");
+  EXPECT_THAT(plain.until_end(), testing::AllOf(HasSubstr("Connection: close\r\n\r\none two"), Not(HasSubstr("chunked"))));
+  auto kept = connect();
+  kept.send("GET /hello HTTP/1.0\r\nConnection: keep-alive\r\n\r\nGET /hello HTTP/1.0\r\n\r\n");
+  EXPECT_THAT(kept.until("hello"), HasSubstr("Connection: keep-alive\r\n"));
+  EXPECT_THAT(kept.until_end(), HasSubstr("Connection: close\r\n"));
+}
+
+TEST_F(server_test, bad_heads_are_refused_in_json_and_the_connection_ends) {
+  server_limits limits;
+  limits.header_timeout_ns = 200 * ns_per_ms;
+  start(limits);
+  const struct {
+    std::string wire;
+    const char *status;
+  } cases[] = {{"GET / HTTP/1.1\r\n\r\nGET /hello HTTP/1.1\r\nHost: h\r\n\r\n", "400"},
+               {get("/", "X: " + std::string(40'000, 'x') + "\r\n"), "431"},
+               {get("/", "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n", "POST") + "0\r\n\r\n", "400"},
+               {"GET / HTTP/2.0\r\n\r\n", "505"},
+               {"GET /half HTTP/1.1\r\nHo", "408"}};
+  for (const auto &c : cases) {
+    auto s = connect();
+    s.send(c.wire);
+    const std::string answer = s.until_end();
+    EXPECT_THAT(answer, StartsWith(std::string("HTTP/1.1 ") + c.status));
+    EXPECT_THAT(answer, HasSubstr("Connection: close\r\n\r\n{\"refused\":" + std::string(c.status)));
+    EXPECT_THAT(answer, Not(HasSubstr("HTTP/1.1 200"))) << "nothing after a bad head is a request";
+  }
+}
+
+TEST_F(server_test, a_malformed_or_stuck_body_is_refused) {
+  server_limits limits;
+  limits.body_idle_timeout_ns = 200 * ns_per_ms;
+  start(limits);
+  for (const auto &[tail, answer] : {std::pair{"3\r\nabcX", "400"}, {"3\r\nabc\r\n0\r\nA: b\r\n\r\n", "400"}, {"3\r\na", "408"}}) {
+    auto s = connect();
+    s.send(get("/echo", "Transfer-Encoding: chunked\r\n", "POST") + tail);
+    EXPECT_THAT(s.until_end(), StartsWith(std::string("HTTP/1.1 ") + answer));
+  }
+  auto counted = connect();
+  counted.send(get("/echo", "Content-Length: 100\r\n", "POST") + "part");
+  EXPECT_THAT(counted.until_end(), StartsWith("HTTP/1.1 408 "));
+}
+
+TEST_F(server_test, silent_connections_are_closed_after_the_idle_limit) {
+  server_limits limits;
+  limits.idle_timeout_ns = 100 * ns_per_ms;
+  start(limits);
+  auto fresh = connect();
+  EXPECT_EQ(fresh.until_end(), "");
+  EXPECT_TRUE(fresh.ended());
+  auto kept = connect();
+  kept.send(get("/hello"));
+  EXPECT_THAT(kept.until_end(), HasSubstr("hello"));
+  EXPECT_TRUE(kept.ended());
+}
+
+TEST_F(server_test, a_client_that_leaves_is_noticed_in_every_state) {
+  start();
+  const struct {
+    std::string wire, wait, gone;
+  } states[] = {
+      {get("/hold"), "held /hold", "/hold gone left"},
+      {get("/hold-body", "Content-Length: 10\r\n", "POST") + "abc", "", "/hold-body gone left"},
+      {post("/hold-body", "abc"), "body /hold-body", "/hold-body gone left"},
+      {post("/hold", std::string(100, 'x')), "held /hold", "/hold gone left"},
+      {get("/stall"), "held /stall", "/stall gone left"},
+  };
+  std::map<std::string, size_t> waits, gones;
+  for (const auto &state : states) {
+    for (const char *how : {"close", "reset", "half"}) {
+      auto c = connect();
+      c.send(state.wire);
+      if (!state.wait.empty()) {
+        ASSERT_TRUE(thread_.wait_for(state.wait, ++waits[state.wait]));
+      }
+      if (*how == 'c') c.close();
+      if (*how == 'r') c.reset();
+      if (*how == 'h') c.half_close();
+      ASSERT_TRUE(thread_.wait_for(state.gone, ++gones[state.gone])) << state.wire << how;
+    }
+  }
+  thread_.on_loop([&] {
+    EXPECT_EQ(server_->busy(), 0u);
+    EXPECT_EQ(server_->counters().open, 0u);
+    EXPECT_EQ(server_->counters().client_gone, 15u);
+  });
+}
+
+TEST_F(server_test, a_half_closed_client_is_answered_where_that_is_allowed) {
+  server_limits limits;
+  limits.half_close_is_gone = false;
+  start(limits);
+  auto c = connect();
+  c.send(get("/hold"));
+  c.half_close();
+  ASSERT_TRUE(thread_.wait_for("held /hold"));
+  thread_.on_loop([&] { script_.held["/hold"]->respond({200, {}}, "late"); });
+  EXPECT_THAT(c.until_end(), HasSubstr("late"));
+  EXPECT_TRUE(c.ended());
+  EXPECT_EQ(thread_.count("/hold gone left"), 0u);
+}
+
+TEST_F(server_test, a_reader_that_stops_is_slow_and_then_gone) {
+  server_limits limits;
+  limits.write_stall_timeout_ns = 200 * ns_per_ms;
+  start(limits);
+  auto c = connect(4096);
+  c.send(get("/stall"));
+  EXPECT_TRUE(thread_.wait_for("unwritten many"));
+  EXPECT_TRUE(thread_.wait_for("/stall gone slow"));
+  EXPECT_TRUE(thread_.wait_for("over /stall"));
+  thread_.on_loop([&] { EXPECT_EQ(server_->counters().client_slow, 1u); });
+}
+
+TEST_F(server_test, an_aborted_stream_ends_without_its_last_chunk) {
+  start();
+  auto c = connect();
+  c.send(get("/cut"));
+  const std::string answer = c.until_end();
+  EXPECT_THAT(answer, HasSubstr("4\r\none \r\n3\r\ntwo\r\n"));
+  EXPECT_THAT(answer, Not(HasSubstr("0\r\n\r\n")));
+}
+
+TEST_F(server_test, a_handler_that_throws_gives_500_and_harms_nobody) {
+  start();
+  auto c = connect();
+  c.send(get("/throw"));
+  EXPECT_THAT(c.until_end(), StartsWith("HTTP/1.1 500 "));
+  EXPECT_TRUE(thread_.wait_for("exception handler broke"));
+  auto next = connect();
+  next.send(get("/hello"));
+  EXPECT_THAT(next.until("hello"), StartsWith("HTTP/1.1 200 "));
+}
+
+TEST_F(server_test, reading_ahead_is_bounded_while_a_handler_works) {
+  start();
+  auto c = connect();
+  std::string wire = get("/hold");
+  for (int i = 0; i < 4000; ++i) wire += get("/hello");
+  std::thread sender([&] { c.send(wire); });
+  ASSERT_TRUE(thread_.wait_for("held /hold"));
+  thread_.on_loop([&] { script_.held["/hold"]->respond({200, {}}, "first"); });
+  EXPECT_THAT(c.until("first"), StartsWith("HTTP/1.1 200 "));
+  for (int i = 0; i < 4000; ++i) ASSERT_THAT(c.until("\r\n\r\nhello"), StartsWith("HTTP/1.1 200 ")) << i;
+  sender.join();
+}
+
+TEST_F(server_test, draining_closes_idle_connections_and_ends_others_with_their_answer) {
+  start();
+  auto idle = connect();
+  idle.send(get("/hello"));
+  idle.until("hello");
+  ASSERT_TRUE(thread_.wait_for("over /hello"));
+  auto busy = connect();
+  busy.send(get("/hold"));
+  ASSERT_TRUE(thread_.wait_for("held /hold"));
+  thread_.on_loop([&] {
+    server_->stop_accepting();
+    server_->drain();
+  });
+  EXPECT_EQ(idle.until_end(), "");
+  EXPECT_TRUE(idle.ended());
+  thread_.on_loop([&] { script_.held["/hold"]->respond({200, {}}, "done"); });
+  EXPECT_THAT(busy.until_end(), HasSubstr("done"));
+}
+
+TEST_F(server_test, destroying_the_server_tells_the_responders) {
+  start();
+  auto c = connect();
+  c.send(get("/hold"));
+  ASSERT_TRUE(thread_.wait_for("held /hold"));
+  thread_.on_loop([&] { server_.reset(); });
+  EXPECT_TRUE(thread_.wait_for("/hold gone shutdown"));
+  EXPECT_EQ(c.until_end(), "");
+}
+
+TEST_F(server_test, accepting_pauses_at_the_connection_limit) {
+  server_limits limits;
+  limits.max_connections = 2;
+  start(limits);
+  auto a = connect(), b = connect(), waiting = connect();
+  a.send(get("/hello"));
+  a.until("hello");
+  b.send(get("/hello"));
+  b.until("hello");
+  waiting.send(get("/hello"));
+  EXPECT_EQ(waiting.receive(50), "");
+  a.close();
+  EXPECT_THAT(waiting.until("hello"), StartsWith("HTTP/1.1 200 "));
+}
+
+TEST_F(server_test, listening_needs_a_sound_and_free_address) {
+  start();
+  thread_.on_loop([&] {
+    for (const char *bad : {"", "host", "127.0.0.1:", "127.0.0.1:99999", "::1:80", "nonsense:80", "127.0.0.1:8x"}) {
+      server other(thread_.get(), script_, {});
+      EXPECT_FALSE(other.listen(bad, false)) << bad;
+    }
+    server taken(thread_.get(), script_, {});
+    EXPECT_FALSE(taken.listen(server_->address(), false));
+    server any(thread_.get(), script_, {});
+    EXPECT_TRUE(any.listen(":0", true));
+    EXPECT_NE(any.port(), 0);
+  });
+}
+
+}  // namespace
+}  // namespace hive::http

@@ -1,0 +1,156 @@
+// What the tests of this room share: a blocking client socket and a loop on a thread of its own.
+#pragma once
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/loop.hpp"
+
+namespace hive::http::test {
+
+inline constexpr int patience_ms = 10'000;
+
+class raw_socket {
+ public:
+  explicit raw_socket(int fd) : fd_(fd) {}
+  raw_socket(raw_socket &&other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  ~raw_socket() { close(); }
+  static raw_socket to(uint16_t port, int receive_buffer = 0) {
+    const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
+    if (receive_buffer > 0) ::setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof receive_buffer);
+    const int on = 1;
+    ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    sockaddr_in a{};
+    a.sin_family = AF_INET;
+    a.sin_port = htons(port);
+    a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (::connect(fd, reinterpret_cast<sockaddr *>(&a), sizeof a) != 0) throw std::runtime_error("connect");
+    return raw_socket(fd);
+  }
+  // False when the other side has reset the connection.
+  bool send(std::string_view bytes) {
+    while (!bytes.empty()) {
+      const ssize_t n = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      if (n <= 0) return false;
+      bytes.remove_prefix(static_cast<size_t>(n));
+    }
+    return true;
+  }
+  // One read, or "" at the end of the stream (ended() tells) or when patience runs out.
+  std::string receive(int wait_ms = patience_ms) {
+    pollfd p{fd_, POLLIN, 0};
+    if (::poll(&p, 1, wait_ms) != 1) return {};
+    std::string piece(65536, '\0');
+    const ssize_t n = ::recv(fd_, piece.data(), piece.size(), 0);
+    if (n <= 0) {
+      ended_ = true;
+      reset_ = n < 0;
+      return {};
+    }
+    piece.resize(static_cast<size_t>(n));
+    return piece;
+  }
+  std::string until(std::string_view mark) {
+    while (seen_.find(mark) == std::string::npos) {
+      const std::string piece = receive();
+      if (piece.empty()) break;
+      seen_ += piece;
+    }
+    const size_t at = seen_.find(mark);
+    const size_t n = at == std::string::npos ? seen_.size() : at + mark.size();
+    std::string out = seen_.substr(0, n);
+    seen_.erase(0, n);
+    return out;
+  }
+  std::string until_end() {
+    while (!ended_) {
+      const std::string piece = receive();
+      if (piece.empty()) break;
+      seen_ += piece;
+    }
+    return std::exchange(seen_, {});
+  }
+  bool ended() const { return ended_; }
+  bool was_reset() const { return reset_; }
+  void half_close() { ::shutdown(fd_, SHUT_WR); }
+  void close() {
+    if (fd_ >= 0) ::close(fd_);
+    fd_ = -1;
+  }
+  void reset() {
+    const linger hard{1, 0};
+    ::setsockopt(fd_, SOL_SOCKET, SO_LINGER, &hard, sizeof hard);
+    close();
+  }
+
+ private:
+  int fd_;
+  std::string seen_;
+  bool ended_ = false;
+  bool reset_ = false;
+};
+
+// A loop on its own thread; `on_loop` runs something there and waits for it.
+class loop_thread {
+ public:
+  loop_thread() : thread_([this] { loop_.run([this](const char *what) { note(std::string("exception ") + what); }); }) {}
+  ~loop_thread() {
+    loop_.stop();
+    thread_.join();
+  }
+  loop &get() { return loop_; }
+  void on_loop(const std::function<void()> &f) {
+    std::mutex m;
+    std::condition_variable done;
+    bool ran = false;
+    loop_.post([&] {
+      f();
+      const std::lock_guard lock(m);
+      ran = true;
+      done.notify_all();
+    });
+    std::unique_lock lock(m);
+    done.wait(lock, [&] { return ran; });
+  }
+  void note(std::string event) {
+    const std::lock_guard lock(mutex_);
+    events_.push_back(std::move(event));
+    changed_.notify_all();
+  }
+  bool wait_for(const std::string &event, size_t times = 1) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, std::chrono::milliseconds(patience_ms), [&] { return count_locked(event) >= times; });
+  }
+  size_t count(const std::string &event) {
+    const std::lock_guard lock(mutex_);
+    return count_locked(event);
+  }
+
+ private:
+  size_t count_locked(const std::string &event) const {
+    size_t n = 0;
+    for (const std::string &e : events_) n += e == event;
+    return n;
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<std::string> events_;
+  loop loop_;
+  std::thread thread_;
+};
+
+}  // namespace hive::http::test
