@@ -1,0 +1,52 @@
+// What hivenet-agent runs with. A plain struct, filled once at start and then only read.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/status.hpp"
+#include "config/plugin_settings.hpp"
+#include "config/router_settings.hpp"
+#include "config/table.hpp"
+
+namespace hive::config {
+
+struct agent_settings : program_settings {
+  // engine
+  std::string engine;               // component id
+  std::string backend_url;          // without trailing slash
+  std::vector<std::string> models;  // empty = every id that the engine lists
+  std::string health_url;
+  std::string capability;           // llm | embedding | reranker
+  int64_t capacity = 0;
+  duration http_timeout;
+  duration health_check_interval;
+  int64_t backend_failure_threshold = 0;
+  // link
+  std::vector<std::string> routers;  // HOST:PORT each, at least one
+  std::string transport;
+  std::string identity_path;
+  std::vector<std::string> secrets;  // tried in turn, current one first
+  duration stream_write_timeout;     // 0 = off
+  duration drain_timeout, shutdown_timeout;
+  int64_t ready_fd = -1;             // -1 = no ready line
+  // metadata
+  std::string version, region, organization, machine, gpu_model, deployment_id, replica_id, llm_pretty_name, llm_info;
+  std::vector<std::string> tags;
+  bool hide_llm = false;
+  // sampling
+  duration hardware_sample_interval, engine_sample_interval, routing_signal_interval;
+  std::string gpu_devices_file;
+  plugin_settings plugins;
+
+  struct written_form {
+    std::string secret_file, secret, router_p2p;
+    int64_t p2p_listen_port = 0;
+  } written;
+};
+
+void add_rows(table &, agent_settings &, const std::string &program_version);
+void finish(const table &, agent_settings &, std::vector<status> &problems, std::vector<std::string> &warnings);
+
+}  // namespace hive::config

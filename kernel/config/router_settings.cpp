@@ -1,0 +1,177 @@
+#include "config/router_settings.hpp"
+
+#include <algorithm>
+#include <thread>
+
+#include "base/clock.hpp"
+#include "base/text.hpp"
+#include "config/secret.hpp"
+
+namespace hive::config {
+namespace {
+
+constexpr uint64_t minute = 60 * ns_per_s, hour = 60 * minute, day = 24 * hour;
+constexpr uint64_t ms = ns_per_ms, s = ns_per_s;
+constexpr size_t min_admin_key = 16, good_admin_key = 32;
+
+status is_ip(const std::string &text) {
+  if (is_ip_literal(text)) return {};
+  return fail(errc::invalid, "\"" + text + "\" is not an IP address; write one like 127.0.0.1, 0.0.0.0 or ::");
+}
+
+status is_announce(const std::string &text) { return text.empty() ? status() : parse_announce(text).why(); }
+
+status not_empty(const std::string &text) { return text.empty() ? fail(errc::invalid, "must not be empty") : status(); }
+
+void add_addresses(table &t, router_settings &r) {
+  t.section("Addresses");
+  t.add("http-port", &r.http, ":8080", "Client and admin HTTP. Without a given address and without authentication only 127.0.0.1 is bound.");
+  t.add("metrics-port", &r.metrics, ":2112", "GET /metrics, no authentication. Without a given address only 127.0.0.1 is bound.");
+  t.add("link-listen", &r.written.link_listen, "", "Where agents connect; worker i listens on port + i, with port 0 each on its own. Wins over --grpc-port and --p2p-listen-addr.");
+  t.add("grpc-port", &r.written.grpc_port, ":50051", "Port where agents connect; a host in it wins over --p2p-listen-addr.");
+  t.add("p2p-listen-addr", &r.written.p2p_listen_addr, "127.0.0.1", "Host where agents connect; 0.0.0.0 for agents on other machines.").check(is_ip).shown_as("IP");
+  t.add("p2p-announce-addr", &r.written.p2p_announce_addr, "", "Host told to agents instead of the bound one: HOST, /ip4/ADDRESS/tcp/PORT or /dns4/NAME/tcp/PORT. A port in it is ignored.").check(is_announce).shown_as("HOST");
+  t.add("p2p-max-conns-per-ip", &r.connections_per_address, "32", "Agent connections from one IPv4 address or IPv6 /56, per listening port.").range(1, 1'000'000);
+  t.add("p2p-port", &r.written.unused, "", "Port of the old data plane.").unused("agents use one port, --grpc-port or --link-listen").shown_as("NUMBER");
+  t.add("ready-fd", &r.ready_fd, "1", "File descriptor that gets the JSON line `ready` with every bound address.").range(1, 65535);
+}
+
+void add_limits(table &t, router_settings &r) {
+  t.section("Capacity and time");
+  t.add("workers", &r.workers, "", "Worker threads. 0 = by cores: 1 up to 2 cores, else a half, at most 4.").range(0, 64);
+  t.add("queue-size", &r.queue_size, "100", "Requests that may wait for a forward slot, over all workers.").range(1, 1'000'000);
+  t.add("max-concurrent", &r.max_concurrent, "50", "Requests that are forwarded at once.").range(1, 1'000'000);
+  t.add("queue-depth", &r.queue_depth, "30", "Requests of one model that may wait for agent capacity; 0 = none.").range(0, 1'000'000);
+  t.add("max-tries-per-step", &r.max_tries_per_step, "3", "Agents tried in one policy step.").range(1, 100);
+  t.add("max-request-bytes", &r.max_request, "10485760", "Largest request body under /v1; 0 = no limit.").range(0, 1ULL << 32);
+  t.add("request-timeout", &r.request_timeout, "60s", "One deadline over waiting, tries, forwarding and the whole stream.").range(100 * ms, day);
+  t.add("stream-timeout", &r.stream_timeout, "0s", "Replaces the deadline once a stream has begun; 0 = off.").range(0, 7 * day);
+  t.add("stream-write-timeout", &r.stream_write_timeout, "60s", "A client that takes no byte for this long is dropped; 0 = off.").range(0, day);
+  t.add("drain-timeout", &r.drain_timeout, "30s", "How long running requests may take at shutdown.").range(0, day);
+  t.add("slot-release", &r.slot_release, "stream_end", "When an agent's slot is free again.").choices({"stream_end", "headers"});
+  t.add("client-half-close", &r.client_half_close, "gone", "What a client that closes its sending side means: it has gone, or it still reads.").choices({"gone", "allow"});
+}
+
+void add_fleet(table &t, router_settings &r) {
+  t.section("Fleet and routing");
+  t.add("health-check-interval", &r.health_check_interval, "5s", "Period of the health monitor.").range(10 * ms, hour);
+  t.add("heartbeat-interval", &r.heartbeat_interval, "5s", "Told to agents.").range(10 * ms, hour);
+  t.add("unhealthy-after", &r.unhealthy_after, "15s", "An agent without heartbeat for this long gets no requests.").range(20 * ms, day);
+  t.add("remove-after", &r.remove_after, "30s", "An agent without heartbeat for this long is removed.").range(30 * ms, 7 * day);
+  t.add("session-ttl", &r.session_ttl, "1h", "Agents prove the secret again before this has passed; more than 5m.").range(0, 30 * day);
+  t.add("policy-file", &r.policy_file, "", "Routing policy; empty = least-loaded, no gates, no fallback.").shown_as("PATH");
+  t.add("policy-model-dir", &r.written.later, "", "Folder with a policy for each model.").shown_as("PATH").later();
+
+  t.section("Storage and plugins");
+  t.add("storage", &r.storage, "lmdb", "Id of the storage component.").check(not_empty).shown_as("ID");
+  t.add("transport", &r.transport, "zmq", "Id of the transport component of the link.").check(not_empty).shown_as("ID");
+  t.add("plugin-dir", &r.plugins.dirs, "", "Folder with plugins; without any, the program's own.").repeatable().at_key("plugins.dirs").shown_as("PATH");
+  t.add("disk-db-path", &r.disk_db_path, "./hivenet_disk", "Folder of the database; created if missing.").check(not_empty).shown_as("PATH");
+  t.add("disk-db-ttl", &r.disk_db_ttl_days, "30", "Days that an agent's history is kept; 0 = for ever.").range(0, 36500);
+  t.add("universal-flush-interval", &r.flush_interval, "30s", "Period of the history flush.").range(100 * ms, day);
+  t.add("reset-disk-db", &r.reset_disk_db, "", "Deletes the database before it is opened.").no_env().no_file();
+}
+
+void add_security(table &t, router_settings &r) {
+  t.section("Security");
+  t.add("jwt-secret-file", &r.written.secret_file, "", "File with the secret shared with the agents, at least 32 bytes; several, one a line, while it is changed. Wins over the variable HIVENET_ROUTER_JWT_SECRET.").shown_as("PATH");
+  t.add("jwt-secret", &r.written.secret, "", "The shared secret itself.").no_flag().no_file().secret();
+  t.add("admin-api-keys", &r.admin_keys, "", "Keys that open /admin; without any it answers 401.").no_flag().secret();
+  t.add("admin-api-keys-file", &r.admin_keys_file, "", "File with more admin keys, one a line.").shown_as("PATH");
+  t.add("allow-insecure-admin", &r.allow_insecure_admin, "", "Opens /admin without a key.").no_flag();
+  t.add("auth-mode", &r.written.auth_mode, "none", "Client authentication; only none in this release.").no_flag();
+  t.add("auth-config-file", &r.written.later, "", "auth.yaml.").also_env("HIVENET_ROUTER_AUTH_CONFIG").shown_as("PATH").later();
+}
+
+void add_later(table &t, router_settings &r) {
+  t.section("Other releases");
+  for (const char *name : {"quota-backend", "admit-fraction", "admit-park-timeout", "rpm-burst-seconds", "openai-api-key", "anthropic-api-key"})
+    t.add(name, &r.written.later, "", "Quotas, admission and providers.").no_flag().no_file().secret().later();
+  t.add("audit-log-path", &r.written.later, "", "Audit log.").no_flag().shown_as("PATH").later();
+}
+
+void resolve_link(const table &t, router_settings &r, std::vector<status> &problems, std::vector<std::string> &warnings) {
+  auto &w = r.written;
+  r.secrets.clear();
+  if (!w.secret_file.empty()) {
+    auto read = read_secrets(w.secret_file, min_shared_secret_bytes);
+    if (read) r.secrets = *std::move(read);
+    else problems.push_back(read.why());
+  } else if (!w.secret.empty()) {
+    auto one = clean_secret(w.secret, "HIVENET_ROUTER_JWT_SECRET", min_shared_secret_bytes);
+    if (one) r.secrets.push_back(*std::move(one));
+    else problems.push_back(one.why());
+  } else {
+    for (const char *name : {"link-listen", "grpc-port", "p2p-listen-addr"})
+      if (const setting *row = t.find(name); row->from != origin::built_in) {
+        problems.push_back(fail(errc::invalid, "agents may connect only with a shared secret; set --jwt-secret-file or HIVENET_ROUTER_JWT_SECRET", row->source));
+        break;
+      }
+    warnings.push_back("no shared secret, so no agent can connect; set --jwt-secret-file or HIVENET_ROUTER_JWT_SECRET");
+  }
+  r.link_enabled = !r.secrets.empty();
+  if (t.origin_of("link-listen") != origin::built_in) r.link_listen = w.link_listen;
+  else r.link_listen = {w.grpc_port.host.empty() ? w.p2p_listen_addr : w.grpc_port.host, w.grpc_port.port};
+  if (r.link_listen.port != 0 && r.link_listen.port + r.workers - 1 > 65535)
+    problems.push_back(fail(errc::invalid, "worker i listens on port + i, and " + std::to_string(r.link_listen.port) + " + " + std::to_string(r.workers - 1) + " is over 65535", "link-listen"));
+  if (!w.p2p_announce_addr.empty())
+    if (auto host = parse_announce(w.p2p_announce_addr)) r.announce_host = *std::move(host);
+}
+
+void resolve_admin(router_settings &r, std::vector<status> &problems, std::vector<std::string> &warnings) {
+  std::vector<std::string> keys;
+  for (const std::string &key : r.admin_keys) {
+    auto clean = clean_secret(key, "HIVENET_ROUTER_ADMIN_API_KEYS", min_admin_key);
+    if (clean) keys.push_back(*std::move(clean));
+    else problems.push_back(clean.why());
+  }
+  if (!r.admin_keys_file.empty()) {
+    auto more = read_secrets(r.admin_keys_file, min_admin_key);
+    if (more) keys.insert(keys.end(), more->begin(), more->end());
+    else problems.push_back(more.why());
+  }
+  for (auto key = keys.begin(); key != keys.end(); ++key) {
+    if (std::find(keys.begin(), key, *key) != key) problems.push_back(fail(errc::invalid, "one key is given twice; remove one", "admin API keys"));
+    if (std::find(r.secrets.begin(), r.secrets.end(), *key) != r.secrets.end())
+      problems.push_back(fail(errc::invalid, "one key is also the agents' shared secret; use another value", "admin API keys"));
+    if (key->size() < good_admin_key) warnings.push_back("an admin key has fewer than 32 bytes");
+  }
+  r.admin_keys = std::move(keys);
+  if (r.admin_keys.empty())
+    warnings.push_back(r.allow_insecure_admin ? "/admin is open to everybody who reaches it (HIVENET_ROUTER_ALLOW_INSECURE_ADMIN)"
+                                              : "no admin key, so /admin answers 401; set HIVENET_ROUTER_ADMIN_API_KEYS or --admin-api-keys-file");
+}
+
+}  // namespace
+
+int64_t default_workers(unsigned cores) { return cores <= 2 ? 1 : std::min<int64_t>(4, cores / 2); }
+
+void add_rows(table &t, router_settings &r) {
+  add_addresses(t, r);
+  add_limits(t, r);
+  add_fleet(t, r);
+  add_security(t, r);
+  add_later(t, r);
+}
+
+void finish(const table &t, router_settings &r, std::vector<status> &problems, std::vector<std::string> &warnings) {
+  if (r.workers == 0) r.workers = default_workers(std::thread::hardware_concurrency());
+  if (r.written.auth_mode != "none" && !r.written.auth_mode.empty())
+    problems.push_back(fail(errc::unsupported, "\"" + r.written.auth_mode + "\" is not supported in this release; only none is", t.find("auth-mode")->source));
+  for (const auto &[name, where] : {std::pair{"http-port", &r.http}, std::pair{"metrics-port", &r.metrics}})
+    if (t.origin_of(name) == origin::built_in) where->host = "127.0.0.1";
+    else if (*where == address{}) problems.push_back(fail(errc::invalid, "must not be empty; write one like :8080", name));
+
+  const auto must_be_less = [&](const char *a, const duration &less, const char *b, const duration &more) {
+    if (less.ns < more.ns) return;
+    problems.push_back(fail(errc::invalid, format_duration(less.ns) + " must be less than " + b + " (" + format_duration(more.ns) + ")", a));
+  };
+  must_be_less("heartbeat-interval", r.heartbeat_interval, "unhealthy-after", r.unhealthy_after);
+  must_be_less("unhealthy-after", r.unhealthy_after, "remove-after", r.remove_after);
+  if (r.session_ttl.ns <= 5 * minute)
+    problems.push_back(fail(errc::invalid, format_duration(r.session_ttl.ns) + " is too short; it must be more than 5m", "session-ttl"));
+  resolve_link(t, r, problems, warnings);
+  resolve_admin(r, problems, warnings);
+}
+
+}  // namespace hive::config

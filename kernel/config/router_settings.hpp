@@ -1,0 +1,69 @@
+// What hivenet-router runs with. A plain struct, filled once at start and then only read.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/status.hpp"
+#include "config/plugin_settings.hpp"
+#include "config/table.hpp"
+
+namespace hive::config {
+
+// What every program has.
+struct program_settings {
+  std::string config_file, log_level, log_format;
+  bool print_config = false, check_config = false, print_version = false, help = false;
+};
+
+struct router_settings : program_settings {
+  // addresses
+  address http;                      // client and admin API
+  address metrics;
+  address link_listen;               // resolved: worker i listens on port + i, port 0 = any
+  bool link_enabled = false;         // false without a shared secret: no agent can connect
+  std::string announce_host;         // told to agents; empty = what is bound
+  int64_t connections_per_address = 32;
+  int64_t ready_fd = 1;
+  // capacity and time
+  int64_t workers = 0;               // resolved, at least 1
+  int64_t queue_size = 0, max_concurrent = 0, queue_depth = 0, max_tries_per_step = 0;
+  byte_count max_request;            // 0 = no limit
+  duration request_timeout;
+  duration stream_timeout;           // 0 = off: request_timeout covers the stream
+  duration stream_write_timeout, drain_timeout;
+  std::string slot_release;          // stream_end | headers
+  std::string client_half_close;     // gone | allow
+  // fleet
+  duration health_check_interval, heartbeat_interval, unhealthy_after, remove_after, session_ttl;
+  std::string policy_file;           // empty = least-loaded, no gates
+  // storage and plugins
+  std::string storage, transport;    // component ids
+  std::string disk_db_path;
+  int64_t disk_db_ttl_days = 0;      // 0 = never expire
+  duration flush_interval;
+  bool reset_disk_db = false;
+  plugin_settings plugins;
+  // security
+  std::vector<std::string> secrets;         // shared with the agents, current one first; empty if !link_enabled
+  std::vector<std::string> admin_keys;
+  std::string admin_keys_file;              // its keys are in admin_keys already
+  bool allow_insecure_admin = false;
+
+  // as written, before they are resolved above
+  struct written_form {
+    address link_listen, grpc_port;
+    std::string p2p_listen_addr, p2p_announce_addr, secret_file, secret, auth_mode;
+    std::string later, unused;              // settings of other releases land here
+  } written;
+};
+
+void add_rows(table &, router_settings &);
+// Rules across settings, and everything marked resolved.
+void finish(const table &, router_settings &, std::vector<status> &problems, std::vector<std::string> &warnings);
+
+// 1 up to 2 cores, else min(4, cores / 2).
+int64_t default_workers(unsigned cores);
+
+}  // namespace hive::config

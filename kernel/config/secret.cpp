@@ -1,0 +1,67 @@
+#include "config/secret.hpp"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "base/text.hpp"
+
+namespace hive::config {
+namespace {
+
+constexpr size_t max_secret_file = 64 * 1024;
+constexpr std::string_view bom = "\xef\xbb\xbf";
+
+std::string_view strip(std::string_view text) {
+  for (;;) {
+    const size_t before = text.size();
+    text = trim(text);
+    if (text.starts_with(bom)) text.remove_prefix(bom.size());
+    if (text.ends_with(bom)) text.remove_suffix(bom.size());
+    if (text.size() == before) return text;
+  }
+}
+
+}  // namespace
+
+result<std::string> clean_secret(std::string_view text, const std::string &source, size_t min_bytes) {
+  const std::string_view secret = strip(text);
+  for (const char c : secret)
+    if (c <= ' ' || c > '~')
+      return fail(errc::invalid, "the secret holds a byte that is not printable ASCII, or a space; write it as one word", source);
+  if (secret.size() < min_bytes)
+    return fail(errc::invalid,
+                "the secret has " + std::to_string(secret.size()) + " bytes; at least " + std::to_string(min_bytes) +
+                    " are needed (for example: openssl rand -hex 32)",
+                source);
+  return std::string(secret);
+}
+
+result<std::vector<std::string>> read_secrets(const std::string &file, size_t min_bytes) {
+  std::FILE *in = std::fopen(file.c_str(), "re");
+  if (in == nullptr) return fail(errc::invalid, std::string("cannot be opened: ") + std::strerror(errno), file);
+  std::string text(max_secret_file + 1, '\0');
+  text.resize(std::fread(text.data(), 1, text.size(), in));
+  const bool broken = std::ferror(in) != 0;
+  std::fclose(in);
+  if (broken) return fail(errc::invalid, "cannot be read", file);
+  if (text.size() > max_secret_file) return fail(errc::invalid, "larger than 64 KiB, so not a secret file", file);
+
+  std::vector<std::string> out;
+  int number = 0;
+  std::string_view rest = text;
+  while (!rest.empty()) {
+    ++number;
+    const size_t end = rest.find('\n');
+    const std::string_view line = strip(rest.substr(0, end));
+    rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
+    if (line.empty() || line.front() == '#') continue;
+    auto one = clean_secret(line, file + ":" + std::to_string(number), min_bytes);
+    if (!one) return one.why();
+    out.push_back(*std::move(one));
+  }
+  if (out.empty()) return fail(errc::invalid, "holds no secret; write one of at least " + std::to_string(min_bytes) + " bytes", file);
+  return out;
+}
+
+}  // namespace hive::config

@@ -1,0 +1,20 @@
+// Shared secrets from a file or a variable. Never logged; errors name the source and never the content. Any thread.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.hpp"
+
+namespace hive::config {
+
+inline constexpr size_t min_shared_secret_bytes = 32;
+
+// White space and a BOM are trimmed; what remains must be printable ASCII without spaces. `source` names it in the error.
+result<std::string> clean_secret(std::string_view text, const std::string &source, size_t min_bytes);
+
+// One secret a line, the current one first; blank lines and lines starting with # are skipped; at least one.
+result<std::vector<std::string>> read_secrets(const std::string &file, size_t min_bytes);
+
+}  // namespace hive::config
