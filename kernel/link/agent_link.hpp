@@ -23,6 +23,8 @@ struct agent_link_options {
   uint64_t stream_write_timeout_ns = 120 * ns_per_s;
   uint64_t reconnect_min_ns = ns_per_s / 2;    // full jitter between min and a doubling bound
   uint64_t reconnect_max_ns = 30 * ns_per_s;
+  uint64_t auth_limit_ns = 5 * ns_per_s;       // connection to WELCOME; a probe of a duplicate takes 1 s of it
+  uint64_t accept_delay_ns = 250 * ns_per_ms;  // accept() without a HEAD by then sends ACCEPT
 };
 
 // An incoming request on the agent. Owned by the link until the handler took it.
@@ -83,8 +85,9 @@ class agent_router_link {
   void goodbye(std::function<void()> done);                 // last record, waits for GOAWAY at most 1 s
   uint64_t heartbeat_period_ns() const;                     // as welcomed
 
+  class impl;  // opaque; named by the room's own files
+
  private:
-  class impl;
   std::unique_ptr<impl> impl_;
 };
 

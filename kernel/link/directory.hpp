@@ -64,6 +64,8 @@ class directory {
   virtual void refused_busy(std::string_view peer_id, const pong_info &) = 0;
   virtual void draining(std::string_view peer_id, bool on) = 0;
   virtual void goodbye(std::string_view peer_id) = 0;
+  // The session's TTL has passed without a renewal (on = true), or a late renewal has come: no new work meanwhile.
+  virtual void expired(std::string_view peer_id, bool on) { draining(peer_id, on); }
 };
 
 }  // namespace hive::link

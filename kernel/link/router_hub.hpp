@@ -71,8 +71,9 @@ class router_hub {
 
   const hub_counters &counters() const;
 
+  class impl;  // opaque; named by the room's own files
+
  private:
-  class impl;
   std::unique_ptr<impl> impl_;
 };
 

@@ -11,7 +11,7 @@
 
 namespace hive::link {
 
-// Why a stream ended before its time. The text forms are labels of metrics, audit and logs.
+// Why a stream ended before its time. The text forms are labels of metrics, audit and logs; the numbers travel: append only.
 enum class cause : uint8_t {
   none = 0,
   // REFUSE: the agent never took it; no penalty, no try charged
@@ -29,6 +29,8 @@ enum class cause : uint8_t {
   client_gone, client_slow, deadline, superseded, shutdown,
 };
 std::string_view to_string(cause c);
+// The cause as it travels (its number); agent_failed for one this build does not know.
+cause cause_from(uint32_t wire);
 
 struct open_request {
   std::string_view method = "POST";
@@ -82,6 +84,9 @@ class stream_events {
 class held {
  public:
   virtual ~held() = default;
+  // The agent's last record of a stream that was cancelled before: tokens for metrics and audit. Called at most once,
+  // right before the destruction; must not open or cancel streams.
+  virtual void late_usage(const usage &) {}
 };
 
 class router_stream {

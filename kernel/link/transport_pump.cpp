@@ -1,0 +1,133 @@
+#include "link/transport_pump.hpp"
+
+#include <cstring>
+
+namespace hive::link {
+namespace {
+
+struct caught_error {
+  std::string message;
+  hive_error_sink sink{};
+  caught_error() {
+    sink.struct_size = sizeof sink;
+    sink.ctx = this;
+    sink.set = [](void *ctx, hive_status, hive_str text) noexcept {
+      static_cast<caught_error *>(ctx)->message.assign(text.ptr, text.len);
+    };
+  }
+  status as_status(hive_status code, std::string_view doing) const {
+    const errc c = code == HIVE_E_ARGUMENT || code == HIVE_E_CONFIG ? errc::invalid : errc::unavailable;
+    return fail(c, std::string(doing) + ": " + (message.empty() ? "the transport gave code " + std::to_string(code) : message));
+  }
+};
+
+}  // namespace
+
+transport_pump::transport_pump(loop &l, transport_ref t, transport_owner &owner) : loop_(l), transport_(t), owner_(owner) {
+  events_.struct_size = sizeof events_;
+  events_.ctx = this;
+  events_.on_peer = [](void *ctx, hive_peer peer, const uint8_t key[32], hive_str address) noexcept {
+    key32 k{};
+    if (key) std::memcpy(k.data(), key, k.size());
+    static_cast<transport_pump *>(ctx)->owner_.on_peer(peer, k, {address.ptr, address.len});
+  };
+  events_.on_message = [](void *ctx, hive_peer peer, const hive_message *m) noexcept {
+    static_cast<transport_pump *>(ctx)->owner_.on_frame(peer, {reinterpret_cast<const char *>(m->bytes.ptr), m->bytes.len});
+  };
+  // FULL fails the link, so nobody waits to become writable.
+  events_.on_writable = [](void *, hive_peer) noexcept {};
+  events_.on_lost = [](void *ctx, hive_peer peer, int32_t reason, hive_str text) noexcept {
+    static_cast<transport_pump *>(ctx)->owner_.on_peer_lost(peer, reason, {text.ptr, text.len});
+  };
+}
+
+transport_pump::~transport_pump() { stop(0); }
+
+status transport_pump::start(uint32_t worker, uint32_t workers, const key32 &secret_key, const key32 &public_key, const key32 *router_key) {
+  hive_transport_setup setup{};
+  setup.struct_size = sizeof setup;
+  setup.worker = worker;
+  setup.workers = workers;
+  setup.secret_key = secret_key.data();
+  setup.public_key = public_key.data();
+  setup.router_key = router_key ? router_key->data() : nullptr;
+  setup.events = &events_;
+  caught_error why;
+  const hive_status code = transport_.table->start(transport_.self, &setup, &why.sink);
+  if (code != HIVE_OK) return why.as_status(code, "cannot start the transport");
+  started_ = true;
+  const int fd = transport_.table->fd(transport_.self);
+  if (fd >= 0) descriptor_.emplace(loop_.io(), fd);
+  request();
+  wait_readable();
+  return {};
+}
+
+result<std::string> transport_pump::listen(const std::string &address) {
+  std::string bound;
+  hive_text_sink sink{};
+  sink.struct_size = sizeof sink;
+  sink.ctx = &bound;
+  sink.put = [](void *ctx, hive_str text) noexcept { static_cast<std::string *>(ctx)->assign(text.ptr, text.len); };
+  caught_error why;
+  const hive_status code = transport_.table->listen(transport_.self, {address.data(), address.size()}, &sink, &why.sink);
+  if (code != HIVE_OK) return why.as_status(code, "cannot listen on " + address);
+  return bound;
+}
+
+result<hive_peer> transport_pump::connect(const std::string &address) {
+  hive_peer peer = 0;
+  caught_error why;
+  const hive_status code = transport_.table->connect(transport_.self, {address.data(), address.size()}, &peer, &why.sink);
+  if (code != HIVE_OK) return why.as_status(code, "cannot connect to " + address);
+  request();
+  return peer;
+}
+
+status transport_pump::set_denied(const std::vector<key32> &keys) {
+  const uint8_t *bytes = keys.empty() ? nullptr : keys.front().data();
+  const hive_status code = transport_.table->set_denied(transport_.self, bytes, keys.size());
+  if (code == HIVE_OK) return {};
+  return fail(errc::unsupported, "the transport did not take the list of denied keys, code " + std::to_string(code));
+}
+
+void transport_pump::pump() {
+  if (!started_ || pumping_) return;
+  uint64_t next_wake = UINT64_MAX;
+  pumping_ = true;
+  transport_.table->pump(transport_.self, budget_messages, budget_ns, &next_wake);
+  pumping_ = false;
+  if (!started_) return;
+  disarm();
+  if (next_wake == 0) loop_.at_turn_end(*this);
+  else if (next_wake != UINT64_MAX) loop_.arm(*this, next_wake);
+  wait_readable();
+}
+
+void transport_pump::wait_readable() {
+  if (!descriptor_ || waiting_) return;
+  waiting_ = true;
+  descriptor_->async_wait(boost::asio::posix::descriptor_base::wait_read,
+                          [this, alive = alive_](const boost::system::error_code &error) {
+                            if (error || !*alive) return;
+                            waiting_ = false;
+                            pump();
+                          });
+}
+
+void transport_pump::stop(uint32_t linger_ms) {
+  if (!started_) return;
+  started_ = false;
+  waiting_ = false;
+  disarm();
+  *alive_ = false;
+  alive_ = std::make_shared<bool>(true);
+  if (descriptor_) {
+    // The descriptor is the transport's: let Asio forget it before the transport closes it.
+    descriptor_->release();
+    descriptor_.reset();
+  }
+  transport_.table->stop(transport_.self, linger_ms);
+}
+
+}  // namespace hive::link
