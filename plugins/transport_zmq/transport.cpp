@@ -1,0 +1,136 @@
+#include "transport.hpp"
+
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <string.h>
+
+namespace hive::transport_zmq {
+
+namespace {
+// libzmq frees dead pipes only inside calls, and one lost edge must not stop a link for longer than this.
+constexpr uint64_t insurance_ns = 1000 * ns_per_ms;
+}  // namespace
+
+transport::transport(const hive_host *host, const settings &s) {
+  core_.host = host;
+  core_.set = s;
+}
+
+transport::~transport() {
+  if (!started_) return;
+  stop(0);
+  core_.pool->close();
+  context::release();
+  ::close(core_.epoll);
+  explicit_bzero(core_.secret.data(), core_.secret.size());
+}
+
+std::string transport::start(const hive_transport_setup &setup) {
+  if (started_) return "started twice";
+  if (setup.secret_key == nullptr || setup.public_key == nullptr || setup.events == nullptr) return "setup lacks a key or the events";
+  core_.epoll = epoll_create1(EPOLL_CLOEXEC);
+  if (core_.epoll < 0) return std::string("epoll: ") + std::strerror(errno);
+  const unsigned workers = std::max(setup.workers, 1u);
+  const int io_threads = core_.set.io_threads != 0 ? core_.set.io_threads : static_cast<int>(std::min(workers, 64u));
+  core_.zmq = context::acquire(io_threads);
+  if (core_.zmq == nullptr) {
+    ::close(core_.epoll);
+    core_.epoll = -1;
+    return "libzmq could not start";
+  }
+  core_.affinity = 1ull << (setup.worker % static_cast<unsigned>(core_.zmq->io_threads()));
+  core_.events = setup.events;
+  std::memcpy(core_.secret.data(), setup.secret_key, HIVE_KEY_BYTES);
+  std::memcpy(core_.own.data(), setup.public_key, HIVE_KEY_BYTES);
+  if (setup.router_key != nullptr) {
+    core_.router.emplace();
+    std::memcpy(core_.router->data(), setup.router_key, HIVE_KEY_BYTES);
+  }
+  core_.pool = message_pool::make();
+  started_ = true;
+  return {};
+}
+
+std::string transport::listen(std::string_view address, std::string &bound) {
+  literal at;
+  if (std::string why = parse_literal(address, at); !why.empty()) return why;
+  if (!started_) return "listen before start";
+  return router_.listen(at, bound);
+}
+
+std::string transport::connect(std::string_view address, hive_peer &out) {
+  literal at;
+  if (std::string why = parse_literal(address, at); !why.empty()) return why;
+  if (at.port == 0) return "address \"" + std::string(address) + "\": port 0 cannot be dialled";
+  if (!started_) return "connect before start";
+  if (!core_.router) return "connect needs the router's public key in the setup";
+  auto d = std::make_unique<dialler>(core_, ++core_.last_peer);
+  if (std::string why = d->open(at); !why.empty()) return why;
+  out = d->id();
+  diallers_.push_back(std::move(d));
+  want_pump();
+  return {};
+}
+
+dialler *transport::find(hive_peer id) {
+  for (const auto &d : diallers_)
+    if (d->id() == id) return d.get();
+  return nullptr;
+}
+
+uint64_t transport::pump(uint32_t max_messages, uint64_t max_ns) {
+  if (!started_) return no_wake;
+  budget b(core_.host, max_messages, max_ns);
+  pumping_ = true;
+  asked_ = false;
+  uint64_t wake = core_.now() + insurance_ns;
+  bool done = !router_.listening() || router_.pump(b, wake);
+  // Events may dial again: the vector can grow, an entry never moves away before the end of this pump.
+  const size_t count = diallers_.size();
+  for (size_t i = 0; done && i < count; ++i) {
+    const size_t at = (first_ + i) % count;
+    done = diallers_[at]->pump(b, wake) && !b.spent();
+    if (!done) first_ = at + 1;
+  }
+  std::erase_if(diallers_, [](const auto &d) { return d->over(); });
+  pumping_ = false;
+  return !done || asked_ ? 0 : wake;
+}
+
+hive_status transport::send(hive_peer id, const hive_bytes *parts, size_t count) {
+  hive_status answer = HIVE_GONE;
+  if (router_.owns(id))
+    answer = router_.send(id, parts, count);
+  else if (dialler *d = find(id); d != nullptr)
+    answer = d->send(parts, count);
+  if (!pumping_) want_pump();
+  return answer;
+}
+
+void transport::close_peer(hive_peer id, uint32_t linger_ms) {
+  if (router_.owns(id))
+    router_.close_peer(id, linger_ms);
+  else if (dialler *d = find(id); d != nullptr)
+    d->close_peer(linger_ms);
+  want_pump();
+}
+
+void transport::want_pump() {
+  if (asked_) return;
+  asked_ = true;
+  if (!pumping_) core_.host->request_pump(core_.host);
+}
+
+void transport::stop(uint32_t linger_ms) {
+  if (!started_) return;
+  router_.stop(linger_ms);
+  const auto all = std::move(diallers_);
+  diallers_.clear();
+  for (const auto &d : all) d->stop(linger_ms);
+}
+
+}  // namespace hive::transport_zmq
