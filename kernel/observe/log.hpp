@@ -15,9 +15,9 @@
 namespace hive::observe {
 
 struct log_options {
-  std::string level;    // as the variable holds it; empty = info
-  std::string format;   // color | nocolor | json; empty = color on a terminal
-  std::string peer_id;  // set on an agent: stands in every line
+  std::string level = {};    // as the variable holds it; empty = info
+  std::string format = {};   // color | nocolor | json; empty = color on a terminal
+  std::string peer_id = {};  // set on an agent: stands in every line
 };
 
 // Call once, early. Unknown subsystem or level names are an error that names the valid ones.
