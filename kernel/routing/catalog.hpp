@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/status.hpp"
@@ -33,18 +34,26 @@ class component_catalog {
   virtual result<std::string> complete_options(const hive_component &, const std::string &json) const = 0;
 };
 
-// An instance of a component; destroying it calls the component's `destroy`. Control thread.
+// An instance of a component; destroying it calls the component's `destroy`, on control. The two hooks stand around every
+// call, under the pool's lock: counts, the crash line, the circuit.
 class component_instance {
  public:
   virtual ~component_instance() = default;
   virtual void *self() const = 0;
+  virtual bool begin(uint64_t /*now_ns*/) { return true; }                 // false: its circuit is open, do not call it
+  virtual void end(hive_status, bool /*wrong_answer*/) {}                  // after each begin that answered true
 };
+
+// Custom rules of a step for one gate: field, JSON.
+using custom_rules = std::vector<std::pair<std::string, std::string>>;
 
 class component_source : public component_catalog {
  public:
-  // `name` stands in logs and the admin API. `options` empty = the component's own configuration block (gates).
+  // `name` stands in logs and the admin API, `where` says who uses it. Strategies get `options` (complete_options was asked
+  // before), gates their own configuration block and `rules`.
   virtual result<std::unique_ptr<component_instance>> create(const hive_component &, const std::string &name,
-                                                             const std::string &options, const void *setup) = 0;
+                                                             const std::string &where, const std::string &options,
+                                                             const custom_rules &rules) = 0;
 };
 
 }  // namespace hive::routing

@@ -12,11 +12,7 @@ namespace {
 
 constexpr uint32_t nowhere = UINT32_MAX;
 
-uint32_t index_of(const fleet::pool &pool, const fleet::agent *who) {
-  for (uint32_t i = 0; i < pool.count(); ++i)
-    if (pool.row(i).who.get() == who) return i;
-  return nowhere;
-}
+uint32_t index_of(const fleet::pool &pool, const fleet::agent *who) { return pool.index_of(*who).value_or(nowhere); }
 
 const double *column_of(const hive_pool &view, hive_column id) { return hive_column_at(&view, id); }
 const uint64_t *age_of(const hive_pool &view, hive_column id) {
@@ -37,14 +33,14 @@ void take_out(const fleet::pool &pool, const uint8_t *fits, const std::vector<co
   }
 }
 
-// Calls one gate; false when it failed, then its verdicts mean nothing.
+// Calls one gate; false when it failed or may not be called, then its verdicts mean nothing.
 bool judge(const custom_gate &g, const hive_request &request, const hive_pool &view, uint32_t *verdicts) {
   g.gate->on_pool(view);
-  g.gate->count_call();
+  if (!g.gate->begin(request.now_ns)) return false;
   std::fill_n(verdicts, view.count, 0u);
-  if (g.gate->gate()->evaluate(g.gate->self(), &request, &view, verdicts) == HIVE_OK) return true;
-  g.gate->count_error();
-  return false;
+  const hive_status answer = g.gate->gate()->evaluate(g.gate->self(), &request, &view, verdicts);
+  g.gate->end(answer);
+  return answer == HIVE_OK;
 }
 
 void apply_custom(const step &s, const hive_request &request, hive_pool &view, lane::buffers &space) {
@@ -66,19 +62,20 @@ void apply_custom(const step &s, const hive_request &request, hive_pool &view, l
 // What the strategy said, checked; nowhere = it chose nobody.
 uint32_t ask_strategy(instance &one, const hive_request &request, const hive_pool &view, lane::buffers &space,
                       const double *load) {
-  const hive_strategy_vtable *table = one.strategy();
-  if (table) {
+  if (const hive_strategy_vtable *table = one.strategy()) {
     one.on_pool(view);
-    one.count_call();
-    hive_choice choice{};
-    choice.struct_size = sizeof choice;
-    choice.index = nowhere;
-    choice.scores = space.scores.data();
-    choice.score_count = view.count;
-    const hive_status answer = table->select(one.self(), &request, &view, &choice);
-    if (answer == HIVE_NO_CHOICE) return nowhere;
-    if (answer == HIVE_OK && choice.index < view.count && space.keep[choice.index]) return choice.index;
-    one.count_error();
+    if (one.begin(request.now_ns)) {
+      hive_choice choice{};
+      choice.struct_size = sizeof choice;
+      choice.index = nowhere;
+      choice.scores = space.scores.data();
+      choice.score_count = view.count;
+      const hive_status answer = table->select(one.self(), &request, &view, &choice);
+      const bool right = answer == HIVE_OK && choice.index < view.count && space.keep[choice.index];
+      one.end(answer, !right && answer != HIVE_NO_CHOICE && answer >= 0);
+      if (right) return choice.index;
+      if (answer == HIVE_NO_CHOICE) return nowhere;
+    }
   }
   return scan::least_loaded(load, view.candidates, view.candidate_count, request.tie_seed);
 }

@@ -1,5 +1,7 @@
 #include "routing/instance.hpp"
 
+#include "base/clock.hpp"
+
 namespace hive::routing {
 
 namespace {
@@ -8,11 +10,24 @@ std::string text_of(hive_str s) { return std::string(s.ptr, s.len); }
 
 }  // namespace
 
+void instance::end(hive_status answer, bool wrong_answer) {
+  if (answer < 0 || wrong_answer) errors.store(errors.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  plugin->end(answer, wrong_answer);
+}
+
 void instance::on_pool(const hive_pool &pool) {
   if (seen_epoch == pool.epoch) return;
   seen_epoch = pool.epoch;
-  if (const auto *s = strategy(); s && HIVE_HAS(hive_strategy_vtable, s, on_pool) && s->on_pool) s->on_pool(self(), &pool);
-  if (const auto *g = gate(); g && HIVE_HAS(hive_gate_vtable, g, on_pool) && g->on_pool) g->on_pool(self(), &pool);
+  const auto *s = strategy();
+  const auto *g = gate();
+  if (s && HIVE_HAS(hive_strategy_vtable, s, on_pool) && s->on_pool && begin(now_ns())) {
+    s->on_pool(self(), &pool);
+    end(HIVE_OK);
+  }
+  if (g && HIVE_HAS(hive_gate_vtable, g, on_pool) && g->on_pool && begin(now_ns())) {
+    g->on_pool(self(), &pool);
+    end(HIVE_OK);
+  }
 }
 
 bool instance::wants_choice() const {
@@ -28,31 +43,33 @@ bool instance::wants_outcome() const {
 }
 
 void instance::on_choice(const hive_request &request, const hive_pool &pool, uint32_t index) {
-  if (!wants_choice()) return;
   on_pool(pool);
+  if (!wants_choice() || !begin(request.now_ns)) return;
   if (const auto *s = strategy())
     s->on_choice(self(), &request, &pool, index);
   else
     gate()->on_choice(self(), &request, &pool, index);
+  end(HIVE_OK);
 }
 
 void instance::on_outcome(const hive_outcome &outcome) {
-  if (!wants_outcome()) return;
+  if (!wants_outcome() || !begin(now_ns())) return;
   if (const auto *s = strategy())
     s->on_outcome(self(), &outcome);
   else
     gate()->on_outcome(self(), &outcome);
+  end(HIVE_OK);
 }
 
 result<std::shared_ptr<instance>> instance_store::get(const place &at, const hive_component *component,
-                                                      const std::string &options, const std::string &rules,
-                                                      const void *setup) {
+                                                      const std::string &options, const custom_rules &rules) {
   const std::string id = component ? text_of(component->id) : std::string();
   const std::string separator(1, '\0');
   std::string key;
-  for (const std::string &part : {std::to_string(component ? component->kind : 0), id, options, rules, at.document, at.step,
+  for (const std::string &part : {std::to_string(component ? component->kind : 0), id, options, at.document, at.step,
                                   std::to_string(at.nth), at.pool})
     key += part + separator;
+  for (const auto &[field, json] : rules) key += field + separator + json + separator;
   const auto found = instances_.find(key);
   // A pool that was dropped and made again is another pool: its lane differs.
   if (found != instances_.end() && found->second->where == at.where) return found->second;
@@ -61,7 +78,10 @@ result<std::shared_ptr<instance>> instance_store::get(const place &at, const hiv
   made->where = at.where;
   made->name = (id.empty() ? std::string("least-loaded order") : id) + " " + at.step + "@" + at.pool;
   if (component) {
-    auto plugin = source_.create(*component, made->name, options, setup);
+    auto plugin = source_.create(*component, at.step + "@" + at.pool,
+                                 "policy " + (at.document.empty() ? std::string("(global)") : at.document) + ", step " +
+                                     at.step + ", pool " + at.pool,
+                                 options, rules);
     if (!plugin) return plugin.why();
     made->plugin = *std::move(plugin);
   }

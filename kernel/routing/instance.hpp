@@ -21,9 +21,7 @@ struct instance {
   std::unique_ptr<component_instance> plugin;
   std::string name;                                  // "strategy least-loaded routing_policy@qwen"
   std::shared_ptr<lane> where;                       // its pool's lane; a lane does not own instances
-  // Any thread; written under the pool's lock only.
-  std::atomic<uint64_t> calls{0};
-  std::atomic<uint64_t> errors{0};
+  std::atomic<uint64_t> errors{0};                   // failed or wrong answers; read by any thread
   // Guarded by the pool's lock.
   uint64_t seen_epoch = 0;                           // last epoch told by on_pool
   uint64_t leases = 0;                               // made by its step in its pool: the tie seed
@@ -37,12 +35,8 @@ struct instance {
     return component && component->kind == HIVE_KIND_GATE ? static_cast<const hive_gate_vtable *>(component->vtable) : nullptr;
   }
   // Requires: the pool's lock.
-  void count_call() { calls.store(calls.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
-  uint64_t count_error() {
-    const uint64_t n = errors.load(std::memory_order_relaxed) + 1;
-    errors.store(n, std::memory_order_relaxed);
-    return n;
-  }
+  bool begin(uint64_t now_ns) { return plugin && plugin->begin(now_ns); }
+  void end(hive_status, bool wrong_answer = false);
   void on_pool(const hive_pool &);                   // at most once an epoch
   bool wants_choice() const;
   bool wants_outcome() const;
@@ -61,9 +55,9 @@ class instance_store {
     std::string step;
     uint32_t nth = 0;      // of the steps with that name
   };
-  // The one that exists, or a new one. `component` null = the kernel's own order. `rules` distinguishes gates' setups.
+  // The one that exists, or a new one. `component` null = the kernel's own order.
   result<std::shared_ptr<instance>> get(const place &, const hive_component *component, const std::string &options,
-                                        const std::string &rules, const void *setup);
+                                        const custom_rules &rules);
   std::vector<instance *> of(const lane *) const;
   // Takes out what no route uses any more; the caller destroys it once no list names it.
   std::vector<std::shared_ptr<instance>> take_unused();

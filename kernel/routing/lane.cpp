@@ -31,14 +31,7 @@ void lane::tell_choice(const hive_request &request, const hive_pool &view, uint3
 }
 
 void lane::tell_outcome(hive_outcome &outcome, const fleet::agent &who) {
-  const uint32_t hint = outcome.index;
-  outcome.index = UINT32_MAX;
-  if (hint < pool->count() && pool->row(hint).who.get() == &who) {
-    outcome.index = hint;
-  } else {
-    for (uint32_t i = 0; i < pool->count(); ++i)
-      if (pool->row(i).who.get() == &who) outcome.index = i;
-  }
+  outcome.index = pool->index_of(who).value_or(UINT32_MAX);
   for (instance *one : on_outcome_) one->on_outcome(outcome);
 }
 

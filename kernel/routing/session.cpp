@@ -197,7 +197,6 @@ void session_impl::on_taken(fleet::pool &pool, uint32_t index) {
   taken_ = row.who;
   taken_info_ = row.info;
   taken_generation_ = row.who->generation();
-  taken_index_ = index;
   route_->where->tell_choice(selection_.request, pool.view(), index);
   ++route_->steps[at_]->strategy().leases;
 }
@@ -211,7 +210,6 @@ void session_impl::first_content() {
   o.struct_size = sizeof o;
   o.phase = HIVE_PHASE_FIRST_TOKEN;
   o.agent_key = taken_->key();
-  o.index = taken_index_;
   o.since_lease_ns = now_ns() - taken_ns_;
   o.prompt_tokens = o.output_tokens = o.cached_tokens = HIVE_TOKENS_UNKNOWN;
   route_->where->outcome(o, *taken_);
@@ -222,7 +220,6 @@ void session_impl::tell_end(hive_status status, const attempt_report &r) {
   o.struct_size = sizeof o;
   o.phase = HIVE_PHASE_END;
   o.agent_key = taken_->key();
-  o.index = taken_index_;
   o.status = status;
   o.since_lease_ns = now_ns() - taken_ns_;
   o.prompt_tokens = r.prompt_tokens ? r.prompt_tokens : HIVE_TOKENS_UNKNOWN;

@@ -96,7 +96,6 @@ class session_impl final : public session, public candidate_finder {
   std::shared_ptr<fleet::agent> taken_;   // set by on_taken; the attempt's agent until its report
   std::shared_ptr<const fleet::agent_info> taken_info_;
   uint64_t taken_generation_ = 0;
-  uint32_t taken_index_ = 0;
   uint64_t taken_ns_ = 0;
   bool told_first_ = false;
   uint32_t forwards_ = 0;

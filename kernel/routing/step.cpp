@@ -42,7 +42,7 @@ result<std::shared_ptr<step>> step::compile(const policy_document &document, siz
     if (!full) return full.why().at(from.name);
     options = *std::move(full);
   }
-  auto strategy = around.instances.get(at, component, options, {}, nullptr);
+  auto strategy = around.instances.get(at, component, options, {});
   if (!strategy) return strategy.why().at(from.name);
   out->strategy_ = *std::move(strategy);
 
@@ -78,19 +78,9 @@ status step::bind_gates(const policy_step &from, const instance_store::place &at
     found->compiled.fields.emplace_back(served->bit, rule.field);
   }
   for (pending &p : custom) {
-    std::vector<hive_rule> rules;
-    std::string written;
-    for (const field_rule *r : p.rules) {
-      rules.push_back({{r->field.data(), r->field.size()}, {r->json.data(), r->json.size()}});
-      written += r->field + "=" + r->json + ";";
-    }
-    std::vector<const hive_rule *> pointers;
-    for (const hive_rule &r : rules) pointers.push_back(&r);
-    hive_gate_setup setup{};
-    setup.struct_size = sizeof setup;
-    setup.rule_count = static_cast<uint32_t>(pointers.size());
-    setup.rules = pointers.data();
-    auto gate = around.instances.get(at, p.gate, {}, written, &setup);
+    custom_rules rules;
+    for (const field_rule *r : p.rules) rules.emplace_back(r->field, r->json);
+    auto gate = around.instances.get(at, p.gate, {}, rules);
     if (!gate) return gate.why().at("exclude_if");
     if (!(*gate)->gate() || !(*gate)->gate()->evaluate)
       return fail(errc::invalid, "gate '" + text_of(p.gate->id) + "' declares a custom rule and has no evaluate", "exclude_if");
