@@ -2,12 +2,12 @@
 // until its last lease is returned; nothing but the registry creates one.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -45,7 +45,7 @@ class slot_word {
  public:
   explicit slot_word(uint32_t capacity = 0) : word_(static_cast<uint64_t>(capacity) << 32) {}
   bool try_take();           // count + 1 if count < capacity
-  void give_back();          // count - 1
+  void give_back();          // count - 1; Requires: a take that was not given back
   void set_capacity(uint32_t capacity);
   std::pair<uint32_t, uint32_t> load() const;  // {count, capacity}
 
@@ -53,7 +53,8 @@ class slot_word {
   std::atomic<uint64_t> word_;
 };
 
-// Why an agent is not routable. Bits of agent::standing; 0 = routable.
+// Why an agent is not routable. Bits of agent::standing; 0 = routable. standing_busy alone means "counts as full": the agent
+// is usable, as one whose slots are all taken is (see pool_row).
 enum standing : uint32_t {
   standing_unlinked = 1u << 0,      // not all its links are welcomed
   standing_silent = 1u << 1,        // no heartbeat for --unhealthy-after
@@ -62,6 +63,7 @@ enum standing : uint32_t {
   standing_busy = 1u << 4,          // refused as busy; until its next PONG
   standing_removed = 1u << 5,
 };
+std::string describe_standing(uint32_t bits);  // "unlinked, draining"; "routable" for 0
 
 // Lifetime totals: persisted base plus this process. Any thread.
 struct agent_counters {
@@ -74,9 +76,13 @@ struct agent_counters {
   std::atomic<uint64_t> agent_failures{0};
   std::atomic<uint64_t> backend_failures{0};
   std::atomic<uint32_t> streak{0};   // consecutive failures, this process only
+
+  // ok / (ok + failed); NaN when nothing was ever counted.
+  double success_rate() const;
 };
 
 class pool;
+using pool_list = std::vector<std::shared_ptr<pool>>;
 
 class agent {
  public:
@@ -88,13 +94,23 @@ class agent {
   std::shared_ptr<const agent_info> info() const;           // any thread
   uint32_t standing() const { return standing_.load(std::memory_order_acquire); }
   bool routable() const { return standing() == 0; }
+  std::shared_ptr<const pool_list> pools() const;           // any thread; never null
+  // GPU list, histograms and so on as the agent sent them last: JSON text for admin and metrics. Null before the first.
+  std::shared_ptr<const std::string> structured() const;    // any thread
+  // Outcomes of leases of this generation or an older one are dropped: the agent was removed since.
+  uint64_t removed_generation() const { return removed_generation_.load(std::memory_order_acquire); }
 
-  slot_word slots;
+  slot_word slots;                                           // capacity here = declared - foreign
   agent_counters counters;
   latency_tracker latency;                                   // SRTT, RTTVAR; its own lock
   std::atomic<uint64_t> last_seen_ns{0};                     // monotonic, last heartbeat
   std::atomic<uint64_t> last_seen_unix_ms{0};
   std::atomic<uint64_t> online_since_unix_ms{0};
+  std::atomic<uint32_t> declared_capacity{0};
+  std::atomic<uint32_t> foreign{0};                          // slots other routers hold, from its last PONG
+  std::atomic<uint64_t> active_tokens{0};                    // estimate over the leases held
+  std::atomic<bool> dirty{false};                            // counters or latency changed since the last flush
+  std::atomic<bool> history_known{false};                    // its stored record was read, so a flush may replace it
 
  private:
   friend class registry;
@@ -104,10 +120,17 @@ class agent {
   const uint64_t key_;
   std::atomic<uint64_t> generation_;
   std::atomic<uint32_t> standing_{standing_unlinked};
-  mutable std::mutex mutex_;                                 // guards info_ and pools_
+  std::atomic<uint64_t> removed_generation_{0};
+  mutable std::mutex mutex_;                                 // guards the three pointers below
   std::shared_ptr<const agent_info> info_;
-  std::vector<std::shared_ptr<pool>> pools_;
+  std::shared_ptr<const pool_list> pools_;
+  std::shared_ptr<const std::string> structured_;
   std::atomic<uint32_t> next_pool_{0};                       // where the next release starts its visits
+
+  void set_info(std::shared_ptr<const agent_info> info);
+  void set_pools(std::shared_ptr<const pool_list> pools);
+  void set_structured(std::shared_ptr<const std::string> json);
+  void fit_capacity();                                       // slots' capacity := declared - foreign, not below 0
 };
 
 }  // namespace hive::fleet

@@ -31,7 +31,7 @@ class latency_estimator {
 // An estimator behind a mutex. Any thread.
 class latency_tracker {
  public:
-  std::optional<latency_value> add(double r_ms);  // the value after the sample
+  std::optional<latency_value> add(double r_ms);  // the value after the sample; empty = the sample did not count
   std::optional<latency_value> value() const;     // empty = UNKNOWN
   void restore(latency_value v);
   void reset();

@@ -13,7 +13,7 @@ class lease {
  public:
   lease() = default;
   // The slot was taken by pool::take under the pool's lock; call this after dropping it: visits the other pools.
-  lease(std::shared_ptr<agent> who, std::shared_ptr<const agent_info> info, std::shared_ptr<pool> chosen_in);
+  lease(std::shared_ptr<agent> who, std::shared_ptr<const agent_info> info, const std::shared_ptr<pool> &chosen_in);
   lease(lease &&) noexcept;
   lease &operator=(lease &&) noexcept;
   ~lease() { reset(); }
@@ -21,12 +21,17 @@ class lease {
   explicit operator bool() const { return who_ != nullptr; }
   const std::shared_ptr<agent> &who() const { return who_; }
   const agent_info &info() const { return *info_; }
+  // The agent's generation when the lease was made; record_outcome wants it.
+  uint64_t generation() const { return generation_; }
+  // Counts an estimate of this request's tokens in the agent's active_tokens column until the lease ends. Once.
+  void charge_tokens(uint64_t tokens);
   void reset();
 
  private:
   std::shared_ptr<agent> who_;
   std::shared_ptr<const agent_info> info_;
-  std::shared_ptr<pool> pool_;
+  uint64_t generation_ = 0;
+  uint64_t tokens_ = 0;
 };
 
 }  // namespace hive::fleet

@@ -4,12 +4,16 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/clock.hpp"
 #include "fleet/agent.hpp"
 #include "hive/abi/views.h"
 
@@ -34,6 +38,10 @@ struct kernel_columns {
   hive_column active_requests, capacity, load, capacity_utilization, success_rate, consecutive_failures, srtt_ms, rttvar_ms,
       active_tokens;
 };
+kernel_columns intern_kernel_columns(column_table &);
+
+// What a critical section leaves to be done once the lock is dropped.
+using deferred_calls = std::vector<std::function<void()>>;
 
 // What the waiting line wants to know of its pool. Every call is made with the pool's lock held.
 class pool_watcher {
@@ -45,6 +53,10 @@ class pool_watcher {
   virtual void on_standing_changed() = 0;
   // The last act of a critical section.
   virtual void settle() = 0;
+  // Moves what settle decided to send into `out`, for after the lock is dropped.
+  virtual void take_deferred(deferred_calls &out) { (void)out; }
+  // Whether a waiting request's gates read this column; for `load` going up: whether one can let an agent in by that.
+  virtual bool reads(hive_column, bool load_went_up) const { return (void)load_went_up, false; }
 };
 
 // What the pool knows of one slot. Guarded by the pool's lock.
@@ -54,11 +66,32 @@ struct pool_row {
   uint32_t active = 0;                              // as last read from the agent's word
   uint32_t capacity = 0;
   uint32_t standing = standing_unlinked;
+
+  // Could serve now or as soon as a slot frees. A busy agent is usable and full.
+  bool usable() const { return who != nullptr && (standing & ~standing_busy) == 0; }
+  bool full() const { return (standing & standing_busy) != 0 || active >= capacity; }
+  uint32_t free() const { return usable() && !full() ? capacity - active : 0; }
+};
+
+struct column_write {
+  hive_column id = 0;
+  double value = 0;                                 // NaN = missing
+  uint64_t sampled_ns = 0;                          // monotonic; 0 = live
+};
+
+// A value and when it was taken, for admin and metrics.
+struct column_value {
+  hive_column id = 0;
+  double value = 0;
+  uint64_t sampled_ns = 0;
 };
 
 class pool {
  public:
-  pool(std::string model, column_table &, const kernel_columns &);
+  static constexpr uint64_t recheck_gap_ns = 100 * ns_per_ms;
+
+  // `clock` null = the system's; it outlives the pool.
+  pool(std::string model, column_table &, const kernel_columns &, const clock_source *clock = nullptr);
   ~pool();
 
   const std::string &model() const { return model_; }
@@ -71,32 +104,56 @@ class pool {
   // The plugin's view; eligible and candidates are left null for the funnel to fill.
   hive_pool view() const;
   double value(hive_column id, uint32_t index) const;   // NaN = missing
-  bool has_free_slot() const;                           // on a routable agent
-  uint32_t free_slots() const;
+  bool has_free_slot() const { return free_slots() > 0; }
+  uint32_t free_slots() const { return free_; }         // on usable agents
+  uint32_t members() const;
+  std::optional<uint32_t> index_of(const agent &) const;  // empty = it has left
   // Takes one slot of that agent: false when it filled up meanwhile (its row is then refreshed). The other pools of the
-  // agent are visited by whoever made the lease, after the lock is dropped (lease.hpp).
+  // agent are visited by whoever made the lease, after the lock is dropped (lease.hpp). Call inside a pool_section.
   bool take(uint32_t index);
   void set_watcher(pool_watcher *w) { watcher_ = w; }   // null = none
   pool_watcher *watcher() const { return watcher_; }
 
   // ---- take the lock themselves; any thread ----
+  // A member that joins again gets the new info: a re-registration.
   void join(const std::shared_ptr<agent> &, std::shared_ptr<const agent_info>);
   void leave(const agent &);
   // Reads the agent's words inside the lock, writes its row, bumps and settles as the change demands.
   void refresh(const agent &);
+  // The same for success_rate, consecutive_failures, srtt_ms and rttvar_ms; coalesced as write is.
+  void refresh_outcome(const agent &);
   // Writes one signal; sampled_ns 0 = live. Coalesces wake-ups of gate-relevant columns to one per 100 ms.
   void write(const agent &, hive_column id, double value, uint64_t sampled_ns, uint64_t stale_after_ns);
+  void write(const agent &, std::span<const column_write>, uint64_t stale_after_ns);
   // NaN over what is older than its limit; called once a second. Returns how many values expired.
   size_t sweep(uint64_t now_ns);
+  // Sends the re-check that coalescing put off, if its time has come. Called every 100 ms at the latest.
+  void tick(uint64_t now_ns);
+  // Every signal of a member that has a column here, kernel columns included, missing ones left out.
+  std::vector<column_value> values_of(const agent &) const;
 
  private:
+  friend class pool_section;
   class impl;
   const std::string model_;
   mutable std::mutex mutex_;
   std::vector<pool_row> rows_;
   uint64_t epoch_ = 1;
+  void update_row(uint32_t index, uint32_t count, uint32_t capacity);
+  uint32_t free_ = 0;                                   // sum of rows_[i].free()
   pool_watcher *watcher_ = nullptr;
   std::unique_ptr<impl> impl_;
+};
+
+// A critical section that may change the pool: locks; at its end settles, drops the lock and only then sends the wakes.
+class pool_section {
+ public:
+  explicit pool_section(pool &p) : pool_(p) { pool_.mutex_.lock(); }
+  ~pool_section();
+  pool_section(const pool_section &) = delete;
+
+ private:
+  pool &pool_;
 };
 
 }  // namespace hive::fleet

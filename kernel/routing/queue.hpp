@@ -2,7 +2,8 @@
 // slot is offered by a wake, a message to the ticket's loop, and taken there by running the funnel again. Nobody selects
 // on behalf of another worker's request.
 //
-// Lock: the pool's. `enter`, `run`, `cancel` take it; the watcher calls come with it held.
+// Lock: the pool's. `enter`, `run`, `cancel` take it; the watcher calls come with it held. post_fn is called with no pool
+// lock held, but maybe with others': it may only queue.
 #pragma once
 
 #include <cstdint>
@@ -33,8 +34,13 @@ class candidate_finder {
   virtual void on_taken(fleet::pool &, uint32_t index) = 0;
   // A wake arrived for this ticket. Posted to the ticket's loop, never inline, no lock held.
   virtual void on_wake(uint64_t generation) = 0;
-  // Columns its gates read; a write to one of them re-checks this ticket.
+  // Whether the agent at `index` fits this request when capacity is left aside. Asked of agents that went to a later ticket
+  // while this one's wake was on its way; "true" for too many costs throughput, "false" for one that fits costs fairness.
+  virtual bool fits(fleet::pool &, uint32_t index) { return (void)index, true; }
+  // Columns its gates read; a write to one of them re-checks this ticket. Asked once, when it starts to wait.
   virtual bool reads(hive_column) const { return false; }
+  // Whether a *rise* of this column (load, capacity_utilization) can let an agent in: an lt or lte rule on it.
+  virtual bool reads_rise(hive_column) const { return false; }
 
  protected:
   ~candidate_finder() = default;
@@ -55,6 +61,7 @@ enum class entered {
 class waiting_line;
 
 // Kept by its request for as long as the step lasts; destroying it leaves the line. Not thread-safe: owner's loop only.
+// The line and its pool outlive it.
 class ticket {
  public:
   ticket();
@@ -95,14 +102,18 @@ class waiting_line final : public fleet::pool_watcher {
 
   // First entry of a step, or re-entry after a failed attempt (the ticket keeps its number). `may_wait` false: only take.
   entered enter(ticket &, candidate_finder &, const ticket_class &, size_t body_bytes, post_fn, bool may_wait);
-  // After on_wake. `generation` must be the one of the wake; a stale one answers waiting.
+  // After on_wake; every on_wake must be followed by it, or by cancel, soon: the slot it was sent for waits meanwhile.
+  // `generation` must be the one of the wake; a stale one answers waiting.
   entered run(ticket &, uint64_t generation);
+  // Leaves the line, whatever the state; idempotent. O(1), but for the settling.
   void cancel(ticket &);
   line_stats stats() const;
 
   void on_more_slots() override;
   void on_standing_changed() override;
   void settle() override;
+  void take_deferred(fleet::deferred_calls &out) override;
+  bool reads(hive_column, bool load_went_up) const override;
 
  private:
   class impl;

@@ -1,0 +1,408 @@
+#include "fleet/pool.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <unordered_map>
+#include <utility>
+
+namespace hive::fleet {
+namespace {
+
+constexpr double missing = std::numeric_limits<double>::quiet_NaN();
+constexpr uint64_t never_expires = never_ns;
+
+const clock_source &system_clock() {
+  static const system_clock_source clock;
+  return clock;
+}
+
+// Two NaNs are the same value.
+bool same_value(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
+
+double none_if_zero(double v) { return v == 0 ? missing : v; }
+
+hive_str as_str(const std::string &s) { return {s.data(), s.size()}; }
+
+}  // namespace
+
+class pool::impl {
+ public:
+  struct column {
+    bool live = false;               // the kernel's own: always current, no sample times
+    std::vector<double> values;
+    std::vector<uint64_t> sampled;
+    std::vector<uint64_t> expires;
+  };
+
+  impl(pool &owner, const kernel_columns &kernel, const clock_source *clock)
+      : owner_(owner), kernel_(kernel), clock_(clock != nullptr ? *clock : system_clock()) {
+    for (hive_column id : {kernel_.active_requests, kernel_.capacity, kernel_.load, kernel_.success_rate,
+                           kernel_.consecutive_failures, kernel_.srtt_ms, kernel_.rttvar_ms, kernel_.active_tokens}) {
+      make(id, false);
+    }
+    publish();
+  }
+
+  uint64_t now() const { return clock_.now(); }
+  hive_column resolve(hive_column id) const { return id == kernel_.capacity_utilization ? kernel_.load : id; }
+  column *find(hive_column id) {
+    id = resolve(id);
+    return id < columns_.size() ? columns_[id].get() : nullptr;
+  }
+  bool is_kernel(hive_column id) {
+    const column *c = find(id);
+    return c != nullptr && c->live;
+  }
+
+  column &signal_column(hive_column id) {
+    if (column *c = find(id)) return *c;
+    column &c = make(id, true);
+    publish();
+    return c;
+  }
+
+  // Room for one more slot; grows every column in steps so that arrays stay contiguous.
+  void reserve(uint32_t slots) {
+    if (slots <= room_) return;
+    room_ = std::max<uint32_t>(16, room_ * 2);
+    for (auto &c : columns_) {
+      if (!c) continue;
+      c->values.resize(room_, missing);
+      if (c->live) continue;
+      c->sampled.resize(room_, 0);
+      c->expires.resize(room_, never_expires);
+    }
+    publish();
+  }
+
+  void clear(uint32_t index) {
+    for (auto &c : columns_) {
+      if (!c) continue;
+      c->values[index] = missing;
+      if (c->live) continue;
+      c->sampled[index] = 0;
+      c->expires[index] = never_expires;
+    }
+  }
+
+  // Writes a kernel column; a change that waiting gates read asks for a re-check.
+  void set(hive_column id, uint32_t index, double value) {
+    double &cell = columns_[id]->values[index];
+    if (same_value(cell, value)) return;
+    const bool load_went_up = id == kernel_.load && value > cell;
+    cell = value;
+    note_change(id, load_went_up);
+  }
+
+  void note_change(hive_column id, bool load_went_up = false) {
+    pool_watcher *w = owner_.watcher_;
+    if (w == nullptr) return;
+    if (w->reads(id, load_went_up) || (id == kernel_.load && w->reads(kernel_.capacity_utilization, load_went_up))) {
+      ask_recheck();
+    }
+  }
+
+  void ask_recheck() {
+    const uint64_t t = now();
+    if (recheck_sent_ != 0 && t < recheck_sent_ + recheck_gap_ns) {
+      recheck_pending_ = true;
+      return;
+    }
+    send_recheck(t);
+  }
+
+  void tick(uint64_t t) {
+    if (recheck_pending_ && t >= recheck_sent_ + recheck_gap_ns) send_recheck(t);
+  }
+
+  void publish_row(uint32_t index) {
+    const pool_row &row = owner_.rows_[index];
+    const double declared = row.who->declared_capacity.load(std::memory_order_relaxed);
+    const double active = static_cast<double>(row.active) + row.who->foreign.load(std::memory_order_relaxed);
+    set(kernel_.active_requests, index, active);
+    set(kernel_.capacity, index, none_if_zero(declared));
+    set(kernel_.load, index, declared > 0 ? active / declared : missing);
+    set(kernel_.active_tokens, index, static_cast<double>(row.who->active_tokens.load(std::memory_order_relaxed)));
+  }
+
+  void publish_outcome(uint32_t index) {
+    const agent &a = *owner_.rows_[index].who;
+    const double rate = a.counters.success_rate();
+    const uint32_t streak = a.counters.streak.load(std::memory_order_relaxed);
+    set(kernel_.success_rate, index, rate);
+    set(kernel_.consecutive_failures, index, std::isnan(rate) && streak == 0 ? missing : streak);
+    const std::optional<latency_value> latency = a.latency.value();
+    set(kernel_.srtt_ms, index, latency ? none_if_zero(latency->srtt_ms) : missing);
+    set(kernel_.rttvar_ms, index, latency ? latency->rttvar_ms : missing);
+  }
+
+  void describe(uint32_t index) {
+    hive_agent &view = agents_[index];
+    const pool_row &row = owner_.rows_[index];
+    view = hive_agent{};
+    view.struct_size = sizeof(hive_agent);
+    tags_[index].clear();
+    if (!row.who) return;
+    const agent_info &info = *row.info;
+    for (const std::string &tag : info.tags) tags_[index].push_back(as_str(tag));
+    view.tag_count = static_cast<uint32_t>(tags_[index].size());
+    view.agent_key = row.who->key();
+    view.generation = row.who->generation();
+    view.peer_id = as_str(row.who->peer_id());
+    view.model = as_str(owner_.model_);
+    view.engine = as_str(info.engine);
+    view.region = as_str(info.region);
+    view.organization = as_str(info.organization);
+    view.machine = as_str(info.machine);
+    view.gpu_model = as_str(info.gpu_model);
+    view.tags = tags_[index].data();
+  }
+
+  pool &owner_;
+  const kernel_columns kernel_;
+  std::unordered_map<const agent *, uint32_t> index_;
+  std::vector<uint32_t> empty_;
+  std::vector<hive_agent> agents_;
+  std::vector<std::vector<hive_str>> tags_;
+  std::vector<std::unique_ptr<column>> columns_;        // by id; null = nobody has published it here
+  std::vector<const double *> value_ptrs_;
+  std::vector<const uint64_t *> sampled_ptrs_;
+
+ private:
+  column &make(hive_column id, bool sampled) {
+    if (id >= columns_.size()) columns_.resize(id + 1);
+    columns_[id] = std::make_unique<column>();
+    column &c = *columns_[id];
+    c.values.assign(room_, missing);
+    c.live = !sampled;
+    if (sampled) {
+      c.sampled.assign(room_, 0);
+      c.expires.assign(room_, never_expires);
+    }
+    return c;
+  }
+
+  void publish() {
+    value_ptrs_.assign(std::max<size_t>(columns_.size(), kernel_.capacity_utilization + 1), nullptr);
+    sampled_ptrs_.assign(value_ptrs_.size(), nullptr);
+    for (size_t id = 0; id < columns_.size(); ++id) {
+      if (!columns_[id]) continue;
+      value_ptrs_[id] = columns_[id]->values.data();
+      if (!columns_[id]->live) sampled_ptrs_[id] = columns_[id]->sampled.data();
+    }
+    value_ptrs_[kernel_.capacity_utilization] = value_ptrs_[kernel_.load];
+  }
+
+  void send_recheck(uint64_t t) {
+    recheck_sent_ = t;
+    recheck_pending_ = false;
+    if (owner_.watcher_ != nullptr) owner_.watcher_->on_standing_changed();
+  }
+
+  const clock_source &clock_;
+  uint32_t room_ = 0;
+  uint64_t recheck_sent_ = 0;                            // 0 = never
+  bool recheck_pending_ = false;
+};
+
+pool_section::~pool_section() {
+  deferred_calls calls;
+  if (pool_watcher *w = pool_.watcher_) {
+    w->settle();
+    w->take_deferred(calls);
+  }
+  pool_.mutex_.unlock();
+  for (const std::function<void()> &call : calls) call();
+}
+
+pool::pool(std::string model, column_table &, const kernel_columns &kernel, const clock_source *clock)
+    : model_(std::move(model)), impl_(std::make_unique<impl>(*this, kernel, clock)) {}
+
+pool::~pool() = default;
+
+hive_pool pool::view() const {
+  hive_pool v{};
+  v.struct_size = sizeof(hive_pool);
+  v.count = count();
+  v.agents = impl_->agents_.data();
+  v.agent_stride = sizeof(hive_agent);
+  v.column_count = static_cast<uint32_t>(impl_->value_ptrs_.size());
+  v.columns = impl_->value_ptrs_.data();
+  v.sampled_ns = impl_->sampled_ptrs_.data();
+  v.epoch = epoch_;
+  return v;
+}
+
+double pool::value(hive_column id, uint32_t index) const {
+  const impl::column *c = impl_->find(id);
+  return c != nullptr && index < rows_.size() ? c->values[index] : missing;
+}
+
+uint32_t pool::members() const { return static_cast<uint32_t>(impl_->index_.size()); }
+
+std::optional<uint32_t> pool::index_of(const agent &a) const {
+  const auto found = impl_->index_.find(&a);
+  if (found == impl_->index_.end()) return std::nullopt;
+  return found->second;
+}
+
+// Reads the agent's words and compares with the row as it was: the change, not the event, decides who hears of it
+// (docs/waiting.md, P8).
+void pool::update_row(uint32_t index, uint32_t count, uint32_t capacity) {
+  pool_row &row = rows_[index];
+  const pool_row before = {row.who, nullptr, row.active, row.capacity, row.standing};
+  row.active = count;
+  row.capacity = capacity;
+  row.standing = row.who->standing();
+  free_ += row.free() - before.free();
+  impl_->publish_row(index);
+  if (watcher_ == nullptr) return;
+  const bool became_full = row.full() && !before.full() &&
+                           (row.capacity < before.capacity || (row.standing & ~before.standing & standing_busy) != 0);
+  if (row.usable() != before.usable() || (row.usable() && became_full) ||
+      (!row.usable() && before.full() && !row.full())) {
+    watcher_->on_standing_changed();
+  } else if (row.free() > before.free() || (before.standing & ~row.standing & standing_busy) != 0) {
+    watcher_->on_more_slots();
+  }
+}
+
+bool pool::take(uint32_t index) {
+  agent &a = *rows_[index].who;
+  const uint32_t standing_now = a.standing();
+  if (standing_now != 0 || !a.slots.try_take()) {
+    const auto [count, capacity] = a.slots.load();
+    update_row(index, count, capacity);
+    return false;
+  }
+  // First what others have done since the row was written, then our own take, which is no news to anybody.
+  const auto [count, capacity] = a.slots.load();
+  update_row(index, count > 0 ? count - 1 : 0, capacity);
+  pool_row &row = rows_[index];
+  const uint32_t free_before = row.free();
+  row.active = std::max(count, 1u);
+  free_ += row.free() - free_before;
+  impl_->publish_row(index);
+  return true;
+}
+
+void pool::join(const std::shared_ptr<agent> &who, std::shared_ptr<const agent_info> info) {
+  pool_section section(*this);
+  uint32_t index;
+  if (const auto found = impl_->index_.find(who.get()); found != impl_->index_.end()) {
+    index = found->second;
+    rows_[index].info = std::move(info);
+  } else {
+    if (!impl_->empty_.empty()) {
+      index = impl_->empty_.back();
+      impl_->empty_.pop_back();
+    } else {
+      index = count();
+      impl_->reserve(index + 1);
+      rows_.emplace_back();
+      impl_->agents_.emplace_back();
+      impl_->tags_.emplace_back();
+    }
+    impl_->index_.emplace(who.get(), index);
+    rows_[index] = pool_row{who, std::move(info), 0, 0, standing_unlinked};
+  }
+  ++epoch_;
+  impl_->describe(index);
+  const auto [count, capacity] = who->slots.load();
+  update_row(index, count, capacity);
+  impl_->publish_outcome(index);
+  if (watcher_ != nullptr) watcher_->on_standing_changed();
+}
+
+void pool::leave(const agent &who) {
+  std::shared_ptr<agent> last;                           // let go of after the lock
+  std::shared_ptr<const agent_info> info;
+  pool_section section(*this);
+  const auto found = impl_->index_.find(&who);
+  if (found == impl_->index_.end()) return;
+  const uint32_t index = found->second;
+  impl_->index_.erase(found);
+  free_ -= rows_[index].free();
+  last = std::move(rows_[index].who);
+  info = std::move(rows_[index].info);
+  rows_[index] = pool_row{};
+  impl_->clear(index);
+  impl_->describe(index);
+  impl_->empty_.push_back(index);
+  ++epoch_;
+  if (watcher_ != nullptr) watcher_->on_standing_changed();
+}
+
+void pool::refresh(const agent &who) {
+  pool_section section(*this);
+  const std::optional<uint32_t> index = index_of(who);
+  if (!index) return;
+  const auto [count, capacity] = who.slots.load();
+  update_row(*index, count, capacity);
+}
+
+void pool::refresh_outcome(const agent &who) {
+  pool_section section(*this);
+  if (const std::optional<uint32_t> index = index_of(who)) impl_->publish_outcome(*index);
+}
+
+void pool::write(const agent &who, hive_column id, double value, uint64_t sampled_ns, uint64_t stale_after_ns) {
+  const column_write one{id, value, sampled_ns};
+  write(who, std::span(&one, 1), stale_after_ns);
+}
+
+void pool::write(const agent &who, std::span<const column_write> values, uint64_t stale_after_ns) {
+  pool_section section(*this);
+  const std::optional<uint32_t> index = index_of(who);
+  if (!index) return;
+  for (const column_write &w : values) {
+    if (w.id == 0 || w.id > column_table::limit || impl_->is_kernel(w.id)) continue;
+    impl::column &c = impl_->signal_column(w.id);
+    const double value = std::isfinite(w.value) ? w.value : missing;
+    c.sampled[*index] = w.sampled_ns;
+    c.expires[*index] = w.sampled_ns == 0 || stale_after_ns == 0 ? never_expires : w.sampled_ns + stale_after_ns;
+    if (same_value(c.values[*index], value)) continue;
+    c.values[*index] = value;
+    impl_->note_change(w.id);
+  }
+}
+
+size_t pool::sweep(uint64_t now_ns) {
+  size_t expired = 0;
+  // One column a critical section: ten thousand agents must not hold the lock for a whole table.
+  for (hive_column id = 1; id <= column_table::limit; ++id) {
+    pool_section section(*this);
+    if (id >= impl_->columns_.size()) break;
+    impl::column *c = impl_->columns_[id].get();
+    if (c == nullptr || c->live) continue;
+    size_t here = 0;
+    for (uint32_t i = 0; i < count(); ++i) {
+      if (c->expires[i] > now_ns || std::isnan(c->values[i])) continue;
+      c->values[i] = missing;
+      ++here;
+    }
+    if (here > 0) impl_->note_change(id);
+    expired += here;
+  }
+  return expired;
+}
+
+void pool::tick(uint64_t now_ns) {
+  pool_section section(*this);
+  impl_->tick(now_ns);
+}
+
+std::vector<column_value> pool::values_of(const agent &who) const {
+  std::vector<column_value> out;
+  std::lock_guard lock(mutex_);
+  const std::optional<uint32_t> index = index_of(who);
+  if (!index) return out;
+  for (hive_column id = 1; id < impl_->value_ptrs_.size(); ++id) {
+    if (impl_->value_ptrs_[id] == nullptr || std::isnan(impl_->value_ptrs_[id][*index])) continue;
+    out.push_back({id, impl_->value_ptrs_[id][*index], impl_->sampled_ptrs_[id] ? impl_->sampled_ptrs_[id][*index] : 0});
+  }
+  return out;
+}
+
+}  // namespace hive::fleet

@@ -1,0 +1,161 @@
+#include "fleet/storage_thread.hpp"
+
+#include <chrono>
+#include <future>
+
+#include "base/clock.hpp"
+
+namespace hive::fleet {
+namespace {
+
+constexpr auto sweep_period = std::chrono::seconds(5);
+
+hive_bytes bytes_of(std::string_view text) { return {reinterpret_cast<const uint8_t *>(text.data()), text.size()}; }
+std::string_view text_of(hive_bytes b) { return {reinterpret_cast<const char *>(b.ptr), b.len}; }
+
+errc code_of(hive_status s) {
+  switch (s) {
+    case HIVE_E_TIMEOUT: return errc::timeout;
+    case HIVE_E_UNAVAILABLE: return errc::unavailable;
+    case HIVE_E_CORRUPT: return errc::corrupt;
+    case HIVE_E_EXHAUSTED: return errc::exhausted;
+    case HIVE_E_ARGUMENT: return errc::invalid;
+    case HIVE_E_UNSUPPORTED: return errc::unsupported;
+    default: return errc::internal;
+  }
+}
+
+// Collects the words of a failing call.
+struct words {
+  std::string text;
+  hive_error_sink sink{sizeof(hive_error_sink), 0, this,
+                       [](void *ctx, hive_status, hive_str m) noexcept { static_cast<words *>(ctx)->text.assign(m.ptr, m.len); }};
+};
+
+status answer(hive_status s, std::string_view call, const std::string &text = {}) {
+  if (s >= 0) return {};
+  return fail(code_of(s), text.empty() ? std::string(call) + " failed with code " + std::to_string(s) : text, "storage");
+}
+
+}  // namespace
+
+result<std::optional<std::string>> storage_client::get(std::string_view key) {
+  std::optional<std::string> found;
+  const hive_visitor visitor{sizeof(hive_visitor), 0, &found, [](void *ctx, hive_bytes, hive_bytes value, uint64_t) noexcept -> int32_t {
+                               *static_cast<std::optional<std::string> *>(ctx) = std::string(text_of(value));
+                               return 0;
+                             }};
+  const hive_status s = ref_.table->get(ref_.self, bytes_of(key), now_ns() + call_limit_ns, &visitor);
+  if (s < 0) return answer(s, "get");
+  if (s == HIVE_NOT_FOUND) found.reset();
+  return found;
+}
+
+status storage_client::scan(std::string_view prefix, const std::function<bool(std::string_view, std::string_view)> &visit) {
+  const hive_visitor visitor{sizeof(hive_visitor), 0, const_cast<void *>(static_cast<const void *>(&visit)),
+                             [](void *ctx, hive_bytes key, hive_bytes value, uint64_t) noexcept -> int32_t {
+                               const auto &f = *static_cast<const std::function<bool(std::string_view, std::string_view)> *>(ctx);
+                               return f(text_of(key), text_of(value)) ? 0 : 1;
+                             }};
+  return answer(ref_.table->scan(ref_.self, bytes_of(prefix), now_ns() + call_limit_ns, &visitor), "scan");
+}
+
+status storage_client::write(const std::vector<stored_write> &ops) {
+  std::vector<hive_write> writes(ops.size());
+  std::vector<hive_write *> pointers;
+  for (size_t i = 0; i < ops.size(); ++i) {
+    writes[i].struct_size = sizeof(hive_write);
+    writes[i].op = ops[i].erase ? HIVE_WRITE_ERASE : HIVE_WRITE_PUT;
+    writes[i].key = bytes_of(ops[i].key);
+    writes[i].value = bytes_of(ops[i].value);
+    writes[i].expires_unix_ms = ops[i].expires_unix_ms;
+    pointers.push_back(&writes[i]);
+  }
+  words w;
+  const hive_status s = ref_.table->write(ref_.self, pointers.data(), pointers.size(), now_ns() + call_limit_ns, &w.sink);
+  return answer(s, "write", w.text);
+}
+
+std::optional<hive_storage_stats> storage_client::stats() {
+  if (!HIVE_HAS(hive_storage_vtable, ref_.table, stats) || ref_.table->stats == nullptr) return std::nullopt;
+  hive_storage_stats out{};
+  out.struct_size = sizeof out;
+  if (ref_.table->stats(ref_.self, &out) < 0) return std::nullopt;
+  return out;
+}
+
+storage_thread::storage_thread(storage_ref ref, size_t max_jobs) : client_(ref), max_jobs_(max_jobs) {}
+
+status storage_thread::open() {
+  std::promise<status> opened;
+  std::future<status> answer_of = opened.get_future();
+  {
+    std::lock_guard lock(mutex_);
+    if (running_ || stopping_) return fail(errc::conflict, "the storage thread was started before", "storage");
+    running_ = true;
+  }
+  thread_ = std::thread([this, &opened] {
+    words w;
+    const hive_status s = client_.ref().table->open(client_.ref().self, &w.sink);
+    opened.set_value(answer(s, "open", w.text));
+    if (s >= 0) run();
+    client_.ref().table->close(client_.ref().self);
+  });
+  status s = answer_of.get();
+  if (!s) stop();
+  return s;
+}
+
+bool storage_thread::post(job j) {
+  {
+    std::lock_guard lock(mutex_);
+    if (!running_ || stopping_ || jobs_.size() >= max_jobs_) {
+      dropped_.fetch_add(1, std::memory_order_relaxed);
+      return false;
+    }
+    jobs_.push_back(std::move(j));
+  }
+  wake_.notify_one();
+  return true;
+}
+
+void storage_thread::stop() {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  wake_.notify_one();
+  if (thread_.joinable()) thread_.join();
+}
+
+size_t storage_thread::waiting() const {
+  std::lock_guard lock(mutex_);
+  return jobs_.size();
+}
+
+void storage_thread::run() {
+  auto next_sweep = std::chrono::steady_clock::now() + sweep_period;
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    wake_.wait_until(lock, next_sweep, [this] { return stopping_ || !jobs_.empty(); });
+    if (!jobs_.empty()) {
+      job j = std::move(jobs_.front());
+      jobs_.pop_front();
+      lock.unlock();
+      j(client_);
+      j = nullptr;
+      lock.lock();
+    } else if (stopping_) {
+      return;
+    }
+    if (std::chrono::steady_clock::now() < next_sweep) continue;
+    next_sweep = std::chrono::steady_clock::now() + sweep_period;
+    const hive_storage_vtable &table = *client_.ref().table;
+    if (!HIVE_HAS(hive_storage_vtable, &table, sweep) || table.sweep == nullptr) continue;
+    lock.unlock();
+    (void)table.sweep(client_.ref().self, now_ns() + ns_per_s);
+    lock.lock();
+  }
+}
+
+}  // namespace hive::fleet

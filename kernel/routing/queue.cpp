@@ -1,0 +1,398 @@
+#include "routing/queue.hpp"
+
+#include <algorithm>
+#include <bitset>
+#include <cassert>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/clock.hpp"
+
+namespace hive::routing {
+namespace {
+
+constexpr size_t max_passed = 16;       // agents remembered that went to later tickets; beyond it, "some that fits"
+constexpr size_t prune_from = 1024;      // tenants that owe nothing are forgotten from here on
+constexpr size_t most_tenants = 65536;  // beyond it idle ones are forgotten with their debt
+constexpr size_t columns = fleet::column_table::limit + 1;
+
+}  // namespace
+
+// Guarded by the pool's lock. `finder` and `life` change on the owner's loop only, which may so read them without it.
+struct ticket::state : std::enable_shared_from_this<ticket::state> {
+  waiting_line *line = nullptr;         // where its number is from
+  candidate_finder *finder = nullptr;   // null = not in the line
+  post_fn post;
+  ticket_class cls;
+  uint64_t number = 0;
+  uint64_t generation = 0;              // of its last wake
+  uint64_t life = 0;                    // rises when it enters and when it leaves
+  uint64_t tried_at = 0;                // change number its funnel last failed at
+  size_t bytes = 0;
+  size_t position = 0;                  // in the line's vector
+  uint64_t since_ns = 0;
+  uint64_t waited_ns = 0;
+  uint32_t index = 0;
+  bool in_line = false;
+  bool woken = false;                   // a wake is out
+  bool recheck = false;                 // its verdict is stale: it may have to advance
+  bool lost = false;                    // a later ticket got an agent that fits it
+  bool passed_many = false;
+  std::vector<std::pair<uint32_t, uint64_t>> passed;  // {index, agent key} given to later tickets while it was untried
+  std::bitset<columns> reads;
+  std::bitset<columns> reads_rise;
+};
+
+class waiting_line::impl {
+ public:
+  using state = ticket::state;
+  struct tenant {
+    uint64_t charged = 0;
+    size_t waiting = 0;
+  };
+
+  impl(waiting_line &owner, fleet::pool &p, const line_limits &limits) : owner_(owner), pool_(p), limits_(limits) {}
+
+  bool untried(const state &s) const { return s.tried_at != change_; }
+
+  // The pool's order: lost first, then priority, the tenant charged least, number.
+  bool before(const state &a, const state &b) const {
+    if (a.lost != b.lost) return a.lost;
+    if (!a.lost) {
+      if (a.cls.priority != b.cls.priority) return a.cls.priority > b.cls.priority;
+      if (limits_.tenant_fairness && a.cls.tenant != b.cls.tenant) {
+        const uint64_t x = charged(a.cls.tenant), y = charged(b.cls.tenant);
+        if (x != y) return x < y;
+      }
+    }
+    return a.number < b.number;
+  }
+
+  // The first of the tickets that satisfy `ok`; null = none.
+  template <class F>
+  state *first(F ok) const {
+    state *best = nullptr;
+    for (state *s : line_) {
+      if (ok(*s) && (best == nullptr || before(*s, *best))) best = s;
+    }
+    return best;
+  }
+
+  size_t untried_count() const { return line_.size() - tried_; }
+  state *next() const {
+    return untried_count() == 0 ? nullptr : first([this](const state &s) { return untried(s); });
+  }
+  bool other_lost_untried(const state &me) const {
+    if (lost_ == 0 || untried_count() == 0) return false;
+    return std::any_of(line_.begin(), line_.end(), [&](const state *s) { return s != &me && s->lost && untried(*s); });
+  }
+
+  void insert(state &s) {
+    s.tried_at = 0;
+    s.woken = s.recheck = s.lost = s.passed_many = false;
+    s.passed.clear();
+    ++s.life;
+    s.in_line = true;
+    s.position = line_.size();
+    s.since_ns = now_ns();
+    line_.push_back(&s);
+    bytes_ += s.bytes;
+    if (limits_.tenant_fairness) {
+      tenant &t = tenants_[s.cls.tenant];
+      if (t.waiting++ == 0) t.charged = std::max(t.charged, virtual_time_);
+    }
+  }
+
+  void remove(state &s) {
+    assert(s.in_line);
+    line_.back()->position = s.position;
+    std::swap(line_[s.position], line_.back());
+    line_.pop_back();
+    bytes_ -= s.bytes;
+    if (!untried(s)) --tried_;
+    if (s.woken) --wakes_out_;
+    if (s.lost) --lost_;
+    if (s.recheck) --rechecks_;
+    if (s.recheck && s.woken) --recheck_wakes_out_;
+    if (s.reads.any()) count_reads(s, -1);
+    s.reads.reset();
+    s.reads_rise.reset();
+    s.in_line = s.woken = s.recheck = s.lost = false;
+    s.finder = nullptr;
+    ++s.life;
+    s.waited_ns = now_ns() - s.since_ns;
+    if (!limits_.tenant_fairness) return;
+    --tenants_.find(s.cls.tenant)->second.waiting;
+    if (tenants_.size() <= prune_at_) return;
+    std::erase_if(tenants_, [this](const auto &t) { return t.second.waiting == 0 && t.second.charged <= virtual_time_; });
+    if (tenants_.size() > most_tenants) std::erase_if(tenants_, [](const auto &t) { return t.second.waiting == 0; });
+    prune_at_ = std::max(prune_from, 2 * tenants_.size());
+  }
+
+  void charge(const ticket_class &cls) {
+    if (!limits_.tenant_fairness) return;
+    uint64_t &charged_ = tenants_[cls.tenant].charged;
+    charged_ = std::max(charged_, virtual_time_);
+    virtual_time_ = charged_;
+    charged_ += std::max<uint64_t>(1, cls.cost);
+  }
+
+  // A later ticket takes `index`: those before it that have not had their turn remember.
+  void note_passed(const state &taker, uint32_t index) {
+    if (untried_count() == 0) return;
+    const uint64_t key = pool_.row(index).who->key();
+    for (state *s : line_) {
+      if (s == &taker || !untried(*s) || !before(*s, taker)) continue;
+      if (s->passed.size() >= max_passed) {
+        s->passed_many = true;
+      } else {
+        s->passed.emplace_back(index, key);
+      }
+    }
+  }
+
+  bool was_passed(state &s) {
+    if (s.passed_many) return true;
+    return std::any_of(s.passed.begin(), s.passed.end(), [&](const auto &p) {
+      if (p.first >= pool_.count()) return false;
+      const fleet::pool_row &row = pool_.row(p.first);
+      return row.who != nullptr && row.who->key() == p.second && s.finder->fits(pool_, p.first);
+    });
+  }
+
+  // Its funnel has failed at the present change number for want of capacity.
+  void mark_tried(state &s) {
+    if (!s.lost && was_passed(s)) {
+      s.lost = true;
+      ++lost_;
+    }
+    s.passed.clear();
+    s.passed_many = false;
+    if (untried(s)) ++tried_;
+    s.tried_at = change_;
+    clear_recheck(s);
+  }
+
+  void clear_recheck(state &s) {
+    if (!s.recheck) return;
+    s.recheck = false;
+    --rechecks_;
+  }
+
+  // The funnel and, where it may, the slot. `s` is in the line and has no wake out.
+  entered attempt(state &s, bool entering, bool may_wait) {
+    const bool allowed = entering ? next() == &s : !other_lost_untried(s);
+    funnel_result r = s.finder->find(pool_);
+    while (r.what == verdict::chosen && allowed) {
+      if (pool_.take(r.index)) return grant(s, r.index, entering);
+      r = s.finder->find(pool_);        // it filled up meanwhile and its row says so now
+    }
+    if (r.what == verdict::none) {
+      remove(s);
+      return entered::advance;
+    }
+    const bool no_room = entering && (line_.size() > limits_.depth || bytes_ > limits_.bytes);
+    if (!may_wait || no_room) {
+      if (may_wait) ++stats_.refused_full;
+      remove(s);
+      return entered::advance;
+    }
+    if (r.what == verdict::full) {
+      mark_tried(s);
+    } else {
+      clear_recheck(s);                 // stays ready: somebody goes first
+    }
+    if (entering) {
+      ++stats_.entered;
+      learn_reads(s);
+    }
+    return entered::waiting;
+  }
+
+  entered grant(state &s, uint32_t index, bool entering) {
+    note_passed(s, index);
+    s.index = index;
+    candidate_finder *finder = s.finder;
+    charge(s.cls);
+    remove(s);
+    if (entering) {
+      s.waited_ns = 0;
+    } else {
+      ++stats_.granted_after_wait;
+    }
+    finder->on_taken(pool_, index);
+    return entered::taken;
+  }
+
+  void wake(state &s) {
+    assert(s.in_line && !s.woken);
+    s.woken = true;
+    ++wakes_out_;
+    if (s.recheck) ++recheck_wakes_out_;
+    ++s.generation;
+    ++stats_.wakes;
+    to_post_.push_back(&s);
+  }
+
+  void arrived(state &s) {
+    s.woken = false;
+    --wakes_out_;
+    if (s.recheck) --recheck_wakes_out_;
+  }
+
+  void settle() {
+    if (line_.empty()) return;
+    while (wakes_out_ < pool_.free_slots() && untried_count() > wakes_out_) {
+      state *s = nullptr;
+      if (lost_ > 0) {
+        s = next();
+        if (s->lost && s->woken) break;
+        if (!s->lost) s = nullptr;
+      }
+      if (s == nullptr) s = first([this](const state &t) { return untried(t) && !t.woken; });
+      wake(*s);
+    }
+    if (rechecks_ > 0 && recheck_wakes_out_ == 0) {
+      if (state *s = first([](const state &t) { return t.recheck && !t.woken; })) wake(*s);
+    }
+  }
+
+  void bump() {
+    ++change_;
+    tried_ = 0;
+  }
+
+  void recheck_all() {
+    bump();
+    for (state *s : line_) {
+      if (s->recheck) continue;
+      s->recheck = true;
+      ++rechecks_;
+      if (s->woken) ++recheck_wakes_out_;
+    }
+  }
+
+  // Only a ticket that stays is asked; one that is served at once costs nothing here.
+  void learn_reads(state &s) {
+    for (hive_column id = 1; id < columns; ++id) {
+      if (s.finder->reads(id)) s.reads.set(id);
+      if (s.finder->reads_rise(id)) s.reads_rise.set(id);
+    }
+    s.reads |= s.reads_rise;
+    if (s.reads.any()) count_reads(s, 1);
+  }
+
+  void count_reads(const state &s, int by) {
+    for (size_t id = s.reads._Find_first(); id < columns; id = s.reads._Find_next(id)) {
+      readers_[id] += static_cast<uint32_t>(by);
+      if (s.reads_rise.test(id)) rise_readers_[id] += static_cast<uint32_t>(by);
+    }
+  }
+
+  waiting_line &owner_;
+  fleet::pool &pool_;
+  const line_limits limits_;
+  std::vector<state *> line_;           // in no order; the order is before()
+  std::unordered_map<std::string, tenant> tenants_;
+  uint64_t virtual_time_ = 0;           // what the tenant served last had been charged before
+  size_t prune_at_ = prune_from;
+  uint64_t change_ = 1;
+  uint64_t numbers_ = 0;
+  size_t tried_ = 0, lost_ = 0, wakes_out_ = 0, rechecks_ = 0, recheck_wakes_out_ = 0;
+  size_t bytes_ = 0;
+  std::vector<state *> to_post_;
+  uint32_t readers_[columns] = {};
+  uint32_t rise_readers_[columns] = {};
+  line_stats stats_;
+
+ private:
+  uint64_t charged(const std::string &name) const {
+    const auto found = tenants_.find(name);
+    return found == tenants_.end() ? 0 : found->second.charged;
+  }
+};
+
+ticket::ticket() : state_(std::make_shared<state>()) {}
+ticket::~ticket() {
+  if (state_->line != nullptr) state_->line->cancel(*this);
+}
+uint32_t ticket::index() const { return state_->index; }
+bool ticket::waiting() const { return state_->finder != nullptr; }
+uint64_t ticket::waited_ns() const { return state_->waited_ns; }
+
+waiting_line::waiting_line(fleet::pool &p, const line_limits &limits) : impl_(std::make_unique<impl>(*this, p, limits)) {
+  std::lock_guard lock(p.mutex());
+  p.set_watcher(this);
+}
+
+waiting_line::~waiting_line() {
+  std::lock_guard lock(impl_->pool_.mutex());
+  impl_->pool_.set_watcher(nullptr);
+  while (!impl_->line_.empty()) {
+    ticket::state &s = *impl_->line_.back();
+    impl_->remove(s);
+    s.line = nullptr;
+  }
+}
+
+entered waiting_line::enter(ticket &t, candidate_finder &finder, const ticket_class &cls, size_t body_bytes, post_fn post,
+                            bool may_wait) {
+  fleet::pool_section section(impl_->pool_);
+  ticket::state &s = *t.state_;
+  if (s.in_line) impl_->remove(s);
+  if (s.line != this) {
+    s.line = this;
+    s.number = ++impl_->numbers_;
+  }
+  s.finder = &finder;
+  s.cls = cls;
+  s.bytes = body_bytes;
+  s.post = std::move(post);
+  impl_->insert(s);
+  return impl_->attempt(s, true, may_wait);
+}
+
+entered waiting_line::run(ticket &t, uint64_t generation) {
+  fleet::pool_section section(impl_->pool_);
+  ticket::state &s = *t.state_;
+  if (!s.in_line || !s.woken || s.generation != generation) return entered::waiting;
+  impl_->arrived(s);
+  return impl_->attempt(s, false, true);
+}
+
+void waiting_line::cancel(ticket &t) {
+  fleet::pool_section section(impl_->pool_);
+  if (t.state_->in_line) impl_->remove(*t.state_);
+}
+
+line_stats waiting_line::stats() const {
+  std::lock_guard lock(impl_->pool_.mutex());
+  line_stats s = impl_->stats_;
+  s.depth = impl_->line_.size();
+  s.bytes = impl_->bytes_;
+  return s;
+}
+
+void waiting_line::on_more_slots() { impl_->bump(); }
+void waiting_line::on_standing_changed() { impl_->recheck_all(); }
+void waiting_line::settle() { impl_->settle(); }
+
+void waiting_line::take_deferred(fleet::deferred_calls &out) {
+  for (ticket::state *s : impl_->to_post_) {
+    // The wake keeps the state alive, not the ticket: when it arrives the ticket may be gone, or be in another life.
+    out.push_back([state = s->shared_from_this(), post = s->post, life = s->life, generation = s->generation] {
+      post([state, life, generation] {
+        if (state->life == life) state->finder->on_wake(generation);
+      });
+    });
+  }
+  impl_->to_post_.clear();
+}
+
+bool waiting_line::reads(hive_column id, bool load_went_up) const {
+  if (impl_->line_.empty() || id >= columns) return false;
+  return (load_went_up ? impl_->rise_readers_ : impl_->readers_)[id] > 0;
+}
+
+}  // namespace hive::routing
