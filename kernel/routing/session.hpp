@@ -48,6 +48,7 @@ struct attempt_report {
   double rtt_ms = 0;               // > 0 feeds the estimator (also for failures); 0 = no sample
   uint64_t prompt_tokens = 0;
   uint64_t output_tokens = 0;
+  bool exclude = false;            // refused: never this agent again in this request (open_timeout)
 };
 
 // The final word when nobody could serve: code of the error envelope and words for the client.

@@ -1,0 +1,192 @@
+// What the tests of this room share: components built into the test, and agents without a registry.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/text.hpp"
+#include "fleet/agent.hpp"
+#include "fleet/lease.hpp"
+#include "fleet/pool.hpp"
+#include "routing/catalog.hpp"
+
+namespace hive::routing::testing {
+
+// An agent's standing and pools are the registry's to write; an explicit instantiation may name private members.
+std::atomic<uint32_t> &standing_of(fleet::agent &);
+std::shared_ptr<const fleet::pool_list> &pools_of(fleet::agent &);
+template <auto Standing, auto Pools>
+struct open_agent {
+  friend std::atomic<uint32_t> &standing_of(fleet::agent &a) { return a.*Standing; }
+  friend std::shared_ptr<const fleet::pool_list> &pools_of(fleet::agent &a) { return a.*Pools; }
+};
+template struct open_agent<&fleet::agent::standing_, &fleet::agent::pools_>;
+
+inline hive_str str(const char *s) { return {s, std::char_traits<char>::length(s)}; }
+
+// How the built-in components behave; one object for the whole test program, reset by each fixture.
+struct behaviour {
+  hive_status select_status = HIVE_OK;
+  uint32_t wrong_index = 0;            // "liar" answers count + this
+  hive_status evaluate_status = HIVE_OK;
+  bool create_fails = false;
+  std::vector<uint32_t> chosen;        // on_choice
+  std::vector<hive_outcome> outcomes;
+  std::vector<uint64_t> epochs;        // on_pool
+  int alive = 0;
+  int created = 0;
+  std::vector<std::string> rules;      // of the custom gate as handed to create
+};
+inline behaviour &plan() {
+  static behaviour b;
+  return b;
+}
+
+inline hive_status select_least(void *, const hive_request *r, const hive_pool *p, hive_choice *c) noexcept {
+  // Column "load" is the third the kernel interns.
+  const double *load = hive_column_at(p, 3);
+  double best = std::numeric_limits<double>::infinity();
+  std::vector<uint32_t> ties;
+  for (uint32_t k = 0; k < p->candidate_count; ++k) {
+    const uint32_t i = p->candidates[k];
+    if (load[i] < best) ties.clear(), best = load[i];
+    if (load[i] == best) ties.push_back(i);
+  }
+  c->index = ties[r->tie_seed % ties.size()];
+  return HIVE_OK;
+}
+inline hive_status select_wrong(void *, const hive_request *, const hive_pool *p, hive_choice *c) noexcept {
+  c->index = p->count + plan().wrong_index;
+  return plan().select_status;
+}
+inline hive_status evaluate_upper(void *, const hive_request *, const hive_pool *p, uint32_t *v) noexcept {
+  const double *srtt = hive_column_at(p, 7);
+  for (uint32_t i = 0; i < p->count; ++i) v[i] = srtt[i] > 100 ? 2u : 0u;  // bit 1 = srtt_upper
+  return plan().evaluate_status;
+}
+inline void note_choice(void *, const hive_request *, const hive_pool *, uint32_t i) noexcept { plan().chosen.push_back(i); }
+inline void note_outcome(void *, const hive_outcome *o) noexcept { plan().outcomes.push_back(*o); }
+inline void note_pool(void *, const hive_pool *p) noexcept { plan().epochs.push_back(p->epoch); }
+
+inline const hive_strategy_vtable least_table{sizeof(hive_strategy_vtable), 0, select_least, note_choice, note_outcome, note_pool};
+inline const hive_strategy_vtable liar_table{sizeof(hive_strategy_vtable), 0, select_wrong, nullptr, nullptr, nullptr};
+inline const hive_component least_component{sizeof(hive_component), HIVE_KIND_STRATEGY, 0, 0, str("least-loaded"), str("1"),
+                                            str(""), str("{}"), nullptr, nullptr, nullptr, &least_table};
+inline const hive_component liar_component{sizeof(hive_component), HIVE_KIND_STRATEGY, 0, 0, str("liar"), str("1"),
+                                           str(""), str("{}"), nullptr, nullptr, nullptr, &liar_table};
+
+inline hive_field threshold_field(const char *name, const char *unit, const char *column, double max, uint32_t flags = 0) {
+  return {sizeof(hive_field), HIVE_RULE_THRESHOLD, flags, 0, str(name), str(unit), str(""), str(column), 0, max};
+}
+inline const std::vector<hive_field> &all_fields() {
+  static const double none = -1;  // max below min: no bound
+  static const std::vector<hive_field> fields = {
+      threshold_field("srtt", "ms", "srtt_ms", none),
+      {sizeof(hive_field), HIVE_RULE_CUSTOM, 0, 0, str("srtt_upper"), str("ms"), str(""), str("srtt_ms"), 0, none},
+      threshold_field("capacity_utilization", "fraction", "capacity_utilization", 1),
+      threshold_field("success_rate", "fraction", "success_rate", 1),
+      threshold_field("consecutive_failures", "count", "consecutive_failures", none),
+      threshold_field("kv_cache_utilization", "fraction", "kv_cache_utilization", 1, HIVE_FIELD_SHED),
+      threshold_field("running_requests", "count", "running_requests", none),
+      threshold_field("waiting_requests", "count", "waiting_requests", none, HIVE_FIELD_SHED),
+      threshold_field("gpu_temperature_c", "C", "gpu_temperature_c", 150),
+  };
+  return fields;
+}
+inline const hive_gate_vtable gate_table{sizeof(hive_gate_vtable), 2, nullptr, evaluate_upper, nullptr, nullptr, nullptr};
+inline const hive_component gate_component{sizeof(hive_component), HIVE_KIND_GATE, 0, 0, str("all"), str("1"), str(""),
+                                           str("{}"), nullptr, nullptr, nullptr, &gate_table};
+
+class test_source final : public component_source {
+ public:
+  // Which of all_fields are enabled; empty = all.
+  explicit test_source(std::vector<std::string> enabled = {}) : enabled_(std::move(enabled)) { plan() = {}; }
+
+  const hive_component *strategy(std::string_view id) const override {
+    return id == "least-loaded" ? &least_component : id == "liar" ? &liar_component : nullptr;
+  }
+  std::optional<gate_field> field(std::string_view name) const override {
+    const auto names = fields();
+    if (std::find(names.begin(), names.end(), name) == names.end()) return {};
+    for (uint32_t i = 0; i < all_fields().size(); ++i)
+      if (std::string_view(all_fields()[i].name.ptr, all_fields()[i].name.len) == name)
+        return gate_field{&gate_component, &all_fields()[i], i};
+    return {};
+  }
+  std::vector<std::string> strategies() const override { return {"least-loaded", "liar"}; }
+  std::vector<std::string> fields() const override {
+    std::vector<std::string> out = enabled_;
+    if (out.empty())
+      for (const hive_field &f : all_fields()) out.emplace_back(f.name.ptr, f.name.len);
+    std::sort(out.begin(), out.end());
+    return out;
+  }
+  std::string provider_hint(uint32_t kind, std::string_view name) const override {
+    if (kind == HIVE_KIND_GATE && name == "kv_cache_utilization") return "gate_engine";
+    if (kind == HIVE_KIND_STRATEGY && name == "power-of-two") return "strategy_power_of_two";
+    return {};
+  }
+  result<std::string> complete_options(const hive_component &, const std::string &json) const override {
+    if (json.find("bogus") != std::string::npos) return fail(errc::invalid, "unknown key 'bogus'");
+    return json;
+  }
+  result<std::unique_ptr<component_instance>> create(const hive_component &, const std::string &, const std::string &,
+                                                     const std::string &, const custom_rules &rules) override {
+    if (plan().create_fails) return fail(errc::invalid, "the component said no");
+    for (const auto &[field, json] : rules) plan().rules.push_back(field + "=" + json);
+    ++plan().created;
+    return std::unique_ptr<component_instance>(new made);
+  }
+
+ private:
+  struct made final : component_instance {
+    made() { ++plan().alive; }
+    ~made() override { --plan().alive; }
+    void *self() const override { return nullptr; }
+  };
+  std::vector<std::string> enabled_;
+};
+
+// Agents in pools of their own column table.
+struct test_fleet {
+  fleet::column_table columns;
+  fleet::kernel_columns kernel = fleet::intern_kernel_columns(columns);
+  std::map<std::string, std::shared_ptr<fleet::agent>> agents;
+
+  std::shared_ptr<fleet::pool> make_pool(const std::string &model) {
+    return std::make_shared<fleet::pool>(model, columns, kernel);
+  }
+  fleet::agent &add(const std::shared_ptr<fleet::pool> &pool, const std::string &name, uint32_t capacity,
+                    const std::function<void(fleet::agent_info &)> &edit = {}) {
+    auto info = std::make_shared<fleet::agent_info>();
+    info->peer_id = name;
+    info->agent_key = fleet::key_of(name);
+    info->models = {pool->model()};
+    info->capacity = capacity;
+    if (edit) edit(*info);
+    auto made = std::make_shared<fleet::agent>(info, 1);
+    made->declared_capacity = capacity;
+    made->slots.set_capacity(capacity);
+    standing_of(*made) = 0;
+    pools_of(*made) = std::make_shared<fleet::pool_list>(fleet::pool_list{pool});
+    pool->join(made, info);
+    agents[name] = made;
+    return *made;
+  }
+  void set_standing(fleet::pool &pool, const std::string &name, uint32_t bits) {
+    standing_of(*agents[name]) = bits;
+    pool.refresh(*agents[name]);
+  }
+  void signal(fleet::pool &pool, const std::string &name, const char *column, double value) {
+    pool.write(*agents[name], columns.intern(column), value, 0, 0);
+  }
+};
+
+}  // namespace hive::routing::testing

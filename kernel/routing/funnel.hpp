@@ -1,0 +1,43 @@
+// The candidate funnel of one step over one pool (routing sheet section 8): who may take the request, which of them does, and,
+// when nobody may, why. Requires the pool's lock throughout; no allocation unless it explains.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "fleet/pool.hpp"
+#include "hive/abi/views.h"
+#include "routing/lane.hpp"
+#include "routing/queue.hpp"
+#include "routing/step.hpp"
+
+namespace hive::routing {
+
+// One request as the funnel sees it. The lists are short; their agents are kept alive by the session.
+struct selection {
+  hive_request request{};
+  std::string_view capability;
+  std::vector<const fleet::agent *> failed;    // in this step
+  std::vector<const fleet::agent *> barred;    // for this request
+  std::vector<const fleet::agent *> avoided;   // taken only if nobody else may
+  uint32_t held = 0;                           // out: stopped by capacity alone
+};
+
+// Fills now_ns and tie_seed of the request. `full`: somebody passed gates 1 to 5, none is free (W2).
+funnel_result run_funnel(const fleet::pool &, lane &, step &, selection &);
+
+// The gates in their order; gate 8 is the strategy that chose nobody.
+enum class funnel_gate : uint8_t { none = 0, model_filter, health, capability, match, prev_failures, capacity, exclude_if, strategy };
+std::string_view to_string(funnel_gate);
+
+// Why a step came back empty.
+struct emptiness {
+  funnel_gate last = funnel_gate::none;        // the gate that left nobody
+  std::string detail;                          // tokens of section 8, one a reason: "unhealthy=1, at_capacity=2"
+  std::string text() const;                    // gate[4] match [engine(got="",want="vllm")=2]
+};
+emptiness explain_empty(const fleet::pool &, lane &, step &, selection &);
+
+}  // namespace hive::routing

@@ -1,0 +1,327 @@
+#include "routing/policy.hpp"
+
+#include <boost/json.hpp>
+#include <gmock/gmock.h>
+
+#include "routing/fixture.hpp"
+#include "routing/policy_text.hpp"
+
+namespace hive::routing {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::test_source;
+
+// The fixtures of the sheet's section 6, written from its description.
+constexpr const char *default_fixture = R"(mode: reserved
+shed_if:
+  kv_cache_utilization: { gt: 0.90 }
+  waiting_requests: { gt: 20 }
+routing_policy:
+  match:
+    region: EU-France
+    engine: vllm
+    tags: [production]
+  exclude_if:
+    kv_cache_utilization: { gt: 0.90 }
+    waiting_requests: { gt: 20 }
+    capacity_utilization: { gt: 0.90 }
+    success_rate: { lt: 0.95 }
+    gpu_temperature_c: { gt: 80 }
+    consecutive_failures: { gte: 3 }
+  strategy: least-loaded
+  max_tries: 3
+fallback_chain:
+  - name: eu-west
+    match: { region: EU-West, engine: vllm }
+    exclude_if:
+      kv_cache_utilization: { gt: 0.92 }
+      success_rate: { lt: 0.90 }
+      consecutive_failures: { gte: 3 }
+    strategy: least-loaded
+    max_tries: 2
+  - name: global-any
+    strategy: least-loaded
+    max_tries: 1
+)";
+constexpr const char *llama_fixture = R"(models: ["llama3:70b", "llama3:70b-instruct"]
+routing_policy:
+  match: { engine: vllm }
+  exclude_if:
+    kv_cache_utilization: { gt: 0.95 }
+    consecutive_failures: { gte: 3 }
+    gpu_temperature_c: { gt: 85 }
+  strategy: least-loaded
+  max_tries: 2
+fallback_chain:
+  - { name: global-any, match: {}, strategy: least-loaded, max_tries: 1 }
+)";
+
+TEST(policy_text, fixtures_load_unchanged_when_their_fields_are_served) {
+  const test_source source;
+  auto d = parse_policy(default_fixture, source);
+  ASSERT_TRUE(d) << d.why().text();
+  EXPECT_TRUE(d->warnings.empty());
+  const policy_document &doc = *d->document;
+  ASSERT_EQ(doc.steps.size(), 3u);
+  EXPECT_EQ(doc.steps[0].name, "routing_policy");
+  EXPECT_EQ(doc.steps[0].match.tags, std::vector<std::string>{"production"});
+  EXPECT_EQ(doc.steps[0].exclude_if.size(), 6u);
+  EXPECT_EQ(doc.steps[0].exclude_if[5].bound->op, comparison::gte);
+  EXPECT_EQ(doc.steps[0].max_tries, 3);
+  EXPECT_EQ(doc.steps[1].name, "eu-west");
+  EXPECT_EQ(doc.steps[1].match.region, "EU-West");
+  EXPECT_DOUBLE_EQ(doc.steps[1].exclude_if[0].bound->limit, 0.92);
+  EXPECT_EQ(doc.steps[2].max_tries, 1);
+  EXPECT_EQ(doc.shed_if.size(), 2u);
+
+  auto l = parse_policy(llama_fixture, source, {"llama3-large.yaml", "llama3-large", true, true});
+  ASSERT_TRUE(l) << l.why().text();
+  EXPECT_EQ(l->document->models, (std::vector<std::string>{"llama3:70b", "llama3:70b-instruct"}));
+  EXPECT_EQ(l->document->steps[1].name, "global-any");
+}
+
+TEST(policy_text, a_field_no_enabled_plugin_serves_is_named_with_its_provider) {
+  const test_source source({"srtt", "gpu_temperature_c"});
+  const auto d = parse_policy(llama_fixture, source);
+  ASSERT_FALSE(d);
+  EXPECT_THAT(d.why().text(), HasSubstr("unknown field 'kv_cache_utilization'"));
+  EXPECT_THAT(d.why().text(), HasSubstr("plugin gate_engine provides it"));
+  EXPECT_THAT(d.why().text(), HasSubstr("available: gpu_temperature_c, srtt"));
+}
+
+TEST(policy_text, everything_the_sheet_lists_loads_with_its_value) {
+  const test_source source;
+  const auto d = parse_policy(R"(
+max_input_tokens: 262144
+images_max: 10
+admit_budget_tokens: 408987
+max_inflight: 37
+mode: serverless
+routing_policy:
+  match: { region: eu, engine: vllm, organization: o, machine: m, gpu_model: H100 }
+  exclude_if:
+    srtt: { lte: 10, on_missing: exclude, max_age: 2s }
+    srtt_upper: { gt: 5, k: 4 }
+  on_error: exclude
+  strategy: { name: least-loaded, options: { a: 1 } }
+  max_tries: 5
+fallback_chain:
+  - strategy: least-loaded
+    max_tries: -1
+fallback_provider: { engine: openai, model: gpt-4o }
+)", source);
+  ASSERT_TRUE(d) << d.why().text();
+  const policy_document &doc = *d->document;
+  EXPECT_EQ(doc.max_input_tokens, 262144);
+  EXPECT_EQ(doc.images_max, 10);
+  EXPECT_EQ(doc.admit_budget_tokens, 408987);
+  EXPECT_EQ(doc.max_inflight, 37);
+  EXPECT_EQ(doc.mode, "serverless");
+  const policy_step &s = doc.steps[0];
+  EXPECT_EQ(s.match.gpu_model, "H100");
+  EXPECT_EQ(s.exclude_if[0].bound->op, comparison::lte);
+  EXPECT_TRUE(s.exclude_if[0].bound->exclude_missing);
+  EXPECT_EQ(s.exclude_if[0].bound->max_age_ns, 2 * ns_per_s);
+  EXPECT_FALSE(s.exclude_if[1].bound);
+  EXPECT_EQ(boost::json::parse(s.exclude_if[1].json), boost::json::parse(R"({"gt":5,"k":4})"));
+  EXPECT_TRUE(s.exclude_on_error);
+  EXPECT_EQ(s.strategy.options, R"({"a":1})");
+  EXPECT_EQ(s.max_tries, 5);
+  EXPECT_EQ(doc.steps[1].name, "fallback_chain[0]");
+  EXPECT_EQ(doc.steps[1].max_tries, 0);
+  EXPECT_EQ(doc.provider->engine, "openai");
+  EXPECT_EQ(doc.provider->model, "gpt-4o");
+}
+
+TEST(policy_text, json_view_parses_to_itself) {
+  const test_source source;
+  for (const char *mode : {"", "mode: serverless\n"}) {
+    const std::string text = std::string(mode) + R"(
+max_input_tokens: 262144
+images_max: 10
+admit_budget_tokens: 408987
+max_inflight: 37
+shed_if: { kv_cache_utilization: { gt: 0.9 }, waiting_requests: { gt: 20 } }
+routing_policy: { strategy: least-loaded, match: { tags: [a, b], region: eu }, max_tries: 2 }
+fallback_chain: [ { name: x, strategy: { name: least-loaded, options: { k: v } }, exclude_if: { srtt: { gt: 1.5 } } } ]
+)";
+    const auto once = parse_policy(text, source);
+    ASSERT_TRUE(once) << once.why().text();
+    const std::string view = boost::json::serialize(to_json(*once->document));
+    const auto twice = parse_policy(view, source);
+    ASSERT_TRUE(twice) << twice.why().text() << view;
+    EXPECT_EQ(boost::json::serialize(to_json(*twice->document)), view);
+    const auto json = to_json(*once->document);
+    EXPECT_EQ(json.at("mode"), *mode ? "serverless" : "reserved");
+    EXPECT_EQ(json.at("shed_if").at("kv_cache_utilization").at("gt").as_double(), 0.9);
+    EXPECT_FALSE(json.contains("models"));
+    EXPECT_TRUE(json.at("fallback_chain").at(0).at("match").is_object());
+  }
+}
+
+struct bad_policy {
+  const char *text;
+  const char *fragment;
+};
+
+class refused : public ::testing::TestWithParam<bad_policy> {};
+
+TEST_P(refused, with_the_words_the_sheet_asks_for) {
+  const test_source source;
+  const auto d = parse_policy(GetParam().text, source, {"p.yaml", "", false, false});
+  ASSERT_FALSE(d) << GetParam().text;
+  EXPECT_THAT(d.why().text(), HasSubstr(GetParam().fragment));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    policy_text, refused,
+    ::testing::Values(
+        bad_policy{"", "strategy is required"}, bad_policy{"[not-a-map", "p.yaml"}, bad_policy{"[a]", "p.yaml:1"},
+        bad_policy{"routing_policy: {}", "strategy is required"},
+        bad_policy{"routing_policy: {strategy: ''}", "strategy is required"},
+        bad_policy{"routing_policy: {strategy: {options: {}}}", "strategy is required"},
+        bad_policy{"routing_policy: {strategy: ~}", "strategy is required"},
+        bad_policy{"routing_policy: {strategy: lowest-srtt}", "unknown strategy"},
+        bad_policy{"routing_policy: {strategy: round-robin}", "unknown strategy"},
+        bad_policy{"routing_policy: {strategy: prefix-aware}", "unknown strategy"},
+        bad_policy{"routing_policy: {strategy: least-loadde}", "did you mean 'least-loaded'?"},
+        bad_policy{"routing_policy: {strategy: power-of-two}", "plugin strategy_power_of_two provides it"},
+        bad_policy{"routing_policy: {strategy: lowest-kv-cache}", "not yet implemented"},
+        bad_policy{"routing_policy: {strategy: lowest-queue}", "not yet implemented"},
+        bad_policy{"routing_policy: {strategy: best-ttft}", "not yet implemented"},
+        bad_policy{"routing_policy: {strategy: best-itl}", "not yet implemented"},
+        bad_policy{"routing_policy: {strategy: {name: least-loaded, options: {bogus: 1}}}", "unknown key 'bogus'"},
+        bad_policy{"routing_policy: {strategy: least-loaded, exclude_if: {nope: {gt: 1}}}", "unknown field"},
+        bad_policy{"routing_policy: {strategy: least-loaded, exclude_if: {srt: {gt: 1}}}", "did you mean 'srtt'?"},
+        bad_policy{"routing_policy: {strategy: least-loaded, exclude_if: {srtt: {}}}", "exactly one operator"},
+        bad_policy{"routing_policy: {strategy: least-loaded, exclude_if: {srtt: ~}}", "exactly one operator"},
+        bad_policy{"routing_policy: {strategy: least-loaded, exclude_if: {srtt: 5}}", "exactly one operator"},
+        bad_policy{"routing_policy: {strategy: least-loaded, exclude_if: {srtt: {gt: 1, lt: 2}}}", "only one operator"},
+        bad_policy{"routing_policy: {strategy: least-loaded, exclude_if: {srtt: {gt: fast}}}", "p.yaml:1"},
+        bad_policy{"routing_policy: {strategy: least-loaded, exclude_if: {srtt: {gt: 1}, srtt: {gt: 2}}}", "srtt"},
+        bad_policy{"routing_policy: {strategy: least-loaded, exclude_if: {srtt: {gt: 9, leave: 7}}}", "not supported"},
+        bad_policy{"routing_policy: {strategy: least-loaded, match: [a]}", "match"},
+        bad_policy{"routing_policy: {strategy: least-loaded, max_tries: lots}", "max_tries"},
+        bad_policy{"routing_policy: {strategy: least-loaded}\nfallback_chain: [{name: x}]", "strategy is required"},
+        bad_policy{"mode: reserverd", "unknown mode"}, bad_policy{"max_input_tokens: -1", "max_input_tokens"},
+        bad_policy{"images_max: -1", "images_max"}, bad_policy{"admit_budget_tokens: 1.5", "admit_budget_tokens"},
+        bad_policy{"max_inflight: -3", "max_inflight"},
+        bad_policy{"shed_if: {gpu_temperature_c: {gt: 1}}", "shed_if"},
+        bad_policy{"shed_if: {gpu_temperature_c: {gt: 1}}", "unknown field"},
+        bad_policy{"shed_if: {kv_cache_utilization: {}}", "exactly one operator"},
+        bad_policy{"shed_if: {kv_cache_utilization: {gt: 1, lt: 2}}", "exactly one operator"},
+        bad_policy{"routing_policy: {strategy: least-loaded}\nfallback_provider: {model: m}",
+                   "fallback_provider.engine is required"},
+        bad_policy{"routing_policy: {strategy: least-loaded}\nfallback_provider: {engine: openai}",
+                   "fallback_provider.model is required"}));
+
+TEST(policy_text, the_first_error_in_the_sheets_order_wins) {
+  const test_source source;
+  std::string text = "fallback_provider: {model: m}\nfallback_chain: [{strategy: no}]\n"
+                     "routing_policy: {exclude_if: {nope: {gt: 1}}}\nshed_if: {nope: {gt: 1}}\nmax_inflight: -1\nmode: odd\n";
+  const std::pair<const char *, const char *> order[] = {
+      {"mode: odd\n", "unknown mode"},
+      {"max_inflight: -1\n", "max_inflight"},
+      {"shed_if: {nope: {gt: 1}}\n", "shed_if"},
+      {"routing_policy: {exclude_if: {nope: {gt: 1}}}\n", "routing_policy: strategy is required"},
+  };
+  for (const auto &[cause, fragment] : order) {
+    const auto d = parse_policy(text, source);
+    ASSERT_FALSE(d);
+    EXPECT_THAT(d.why().text(), HasSubstr(fragment));
+    text.erase(text.find(cause), std::string(cause).size());
+  }
+  text += "routing_policy: {strategy: least-loaded}\n";
+  EXPECT_THAT(parse_policy(text, source).why().text(), HasSubstr("unknown strategy 'no'"));
+}
+
+TEST(policy_text, unknown_keys_and_impossible_thresholds_warn_and_unknown_keys_fail_when_strict) {
+  const test_source source;
+  const char *text = "routing_policy:\n  strategy: least-loaded\n  match: { regoin: eu }\n  exlude_if: {}\n"
+                     "  exclude_if: { success_rate: { gt: 95 } }\nmodles: [a]\n";
+  const auto d = parse_policy(text, source, {"p.yaml", "", false, false});
+  ASSERT_TRUE(d) << d.why().text();
+  const std::string all = ::testing::PrintToString(d->warnings);
+  for (const char *fragment : {"p.yaml:3", "regoin", "region", "p.yaml:4", "exlude_if", "exclude_if", "p.yaml:6", "modles",
+                               "success_rate: 95 lies outside 0..1"})
+    EXPECT_THAT(all, HasSubstr(fragment));
+  EXPECT_EQ(d->warnings.size(), 4u);
+  EXPECT_FALSE(parse_policy(text, source, {"p.yaml", "", true, false}));
+}
+
+TEST(policy_text, a_named_document_must_say_its_models) {
+  const test_source source;
+  const auto d = parse_policy("routing_policy: {strategy: least-loaded}", source, {"p.yaml", "p", false, true});
+  ASSERT_FALSE(d);
+  EXPECT_THAT(d.why().text(), HasSubstr("models"));
+}
+
+TEST(policy, what_this_release_cannot_do_is_refused_by_name) {
+  const test_source source;
+  const std::pair<const char *, const char *> cases[] = {
+      {"max_input_tokens: 10", "max_input_tokens"},   {"images_max: 1", "images_max"},
+      {"admit_budget_tokens: 1", "admit_budget_tokens"}, {"max_inflight: 1", "max_inflight"},
+      {"shed_if: {waiting_requests: {gt: 1}}", "shed_if"}, {"fallback_provider: {engine: e, model: m}", "fallback_provider"}};
+  for (const auto &[line, field] : cases) {
+    const auto d = parse_policy(std::string(line) + "\nrouting_policy: {strategy: least-loaded}", source);
+    ASSERT_TRUE(d) << d.why().text();
+    const status s = check_release(*d->document);
+    EXPECT_EQ(s.code(), errc::unsupported);
+    EXPECT_EQ(s.path(), field);
+    EXPECT_THAT(s.message(), HasSubstr("not supported in this release"));
+  }
+  EXPECT_TRUE(check_release(*default_policy()).ok());
+  const auto fine = parse_policy("mode: serverless\nmax_inflight: 0\nrouting_policy: {strategy: least-loaded}\n"
+                                 "fallback_chain: [{strategy: least-loaded}]", source);
+  EXPECT_TRUE(check_release(*fine->document).ok());
+}
+
+TEST(policy, default_document_is_valid_as_text) {
+  const test_source source;
+  const auto again = parse_policy(boost::json::serialize(to_json(*default_policy())), source, {"d", "", true, false});
+  ASSERT_TRUE(again) << again.why().text();
+  EXPECT_EQ(to_json(*again->document), to_json(*default_policy()));
+}
+
+fleet::agent_info sample_agent() {
+  fleet::agent_info a;
+  a.region = "eu";
+  a.engine = "vllm";
+  a.organization = "org";
+  a.machine = "m1";
+  a.gpu_model = "H100";
+  a.tags = {"prod", "fast"};
+  return a;
+}
+
+TEST(match, table) {
+  const fleet::agent_info a = sample_agent();
+  struct {
+    match_filter want;
+    bool match;
+    const char *token;
+  } cases[] = {
+      {{}, true, ""},
+      {{"eu", "", "", "", {}, ""}, true, ""},
+      {{"us", "", "", "", {}, ""}, false, "region(got=\"eu\",want=\"us\")"},
+      {{"EU", "", "", "", {}, ""}, false, "region(got=\"eu\",want=\"EU\")"},
+      {{"", "sglang", "", "", {}, ""}, false, "engine(got=\"vllm\",want=\"sglang\")"},
+      {{"", "", "other", "", {}, ""}, false, "organization(got=\"org\",want=\"other\")"},
+      {{"", "", "", "m2", {}, ""}, false, "machine(got=\"m1\",want=\"m2\")"},
+      {{"", "", "", "", {}, "H100"}, true, ""},
+      {{"", "", "", "", {}, "A100"}, false, "gpu_model(got=\"H100\",want=\"A100\")"},
+      {{"", "", "", "", {"prod", "fast"}, ""}, true, ""},
+      {{"", "", "", "", {"fast"}, ""}, true, ""},
+      {{"", "", "", "", {"prod", "gpu"}, ""}, false, "tag(missing=\"gpu\",got=[prod,fast])"},
+      {{"eu", "vllm", "", "", {"prod"}, ""}, true, ""},
+      {{"eu", "sglang", "", "", {"prod"}, ""}, false, "engine(got=\"vllm\",want=\"sglang\")"},
+  };
+  for (const auto &c : cases) {
+    EXPECT_EQ(matches(c.want, a), c.match);
+    EXPECT_EQ(mismatch(c.want, a), c.token);
+  }
+}
+
+}  // namespace
+}  // namespace hive::routing

@@ -1,0 +1,101 @@
+// The routing engine of a router process: policies, the pools they govern, and sessions over them.
+//
+// `open` may be called by any worker; the stats by any thread; everything else by the control thread only.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/loop.hpp"
+#include "base/status.hpp"
+#include "fleet/pool.hpp"
+#include "routing/instance.hpp"
+#include "routing/policy.hpp"
+#include "routing/session.hpp"
+#include "routing/snapshot.hpp"
+
+namespace hive::routing {
+
+// How an attempt counts for its agent.
+enum class standing_effect : uint8_t {
+  neutral,   // the client's doing, or a refusal
+  success,   // streak to 0
+  failure,   // streak + 1
+};
+
+struct attempt_outcome {
+  const std::shared_ptr<fleet::agent> &who;
+  uint64_t generation;       // of the agent when the lease was made
+  std::string_view request_id;
+  std::string_view model;
+  bool streaming;
+  attempt_result what;
+  standing_effect effect;
+  double rtt_ms;             // > 0 feeds the estimator, whatever the effect
+  uint64_t prompt_tokens;
+  uint64_t output_tokens;
+};
+
+// Where outcomes go: the fleet's counters, metrics, the log. Called on worker loops, many at once, no lock held.
+class outcome_recorder {
+ public:
+  virtual ~outcome_recorder() = default;
+  virtual void on_attempt(const attempt_outcome &) = 0;                  // once a lease
+  virtual void on_queue_wait(std::string_view /*model*/, uint64_t /*ns*/) {}   // waits that ended with a slot
+  virtual void on_served(std::string_view /*model*/, bool /*by_fallback*/) {}
+  virtual void on_exhausted(std::string_view /*model*/, std::string_view /*code*/) {}
+  virtual void warn(const std::string & /*line*/) {}                     // any thread; for the log "policy"
+};
+
+struct router_options {
+  line_limits line;
+  uint32_t max_tries = 3;              // --max-tries-per-step, >= 1
+  double retry_share = 0.2;            // charged retries in flight over live requests of a model
+  uint32_t retry_floor = 3;
+  uint32_t max_forwards = 100;         // of one request, free redials and refusals included
+};
+
+class router {
+ public:
+  router(component_source &, fleet::column_table &, outcome_recorder &, const router_options &);
+  ~router();
+
+  // Compiles the documents for every pool, then swaps; on an error nothing has changed. See check_release.
+  status set_policies(std::shared_ptr<const policy_document> global, snapshot::named_documents named = {});
+  std::shared_ptr<const snapshot> policies() const { return cell_.get(); }
+
+  // Before the pool's first agent may be routed to. On an error (a component that cannot be made) the model stays unknown.
+  status add_pool(std::shared_ptr<fleet::pool>);
+  void remove_pool(std::string_view model);
+  // Once a second: destroys instances nobody uses any more, warns of components that answered wrongly.
+  void sweep();
+
+  std::unique_ptr<session> open(loop &, const request_facts &, session_events &);
+
+  struct line_state {
+    std::string model;
+    line_stats stats;
+  };
+  std::vector<line_state> lines() const;
+  std::vector<std::shared_ptr<const instance>> instances() const { return store_.all(); }
+  const router_options &options() const { return options_; }
+
+ private:
+  result<std::shared_ptr<const route>> compile(const snapshot &, const std::shared_ptr<lane> &);
+  void publish(std::shared_ptr<const snapshot>);
+  void observe_all(const snapshot &);
+
+  component_source &source_;
+  fleet::column_table &columns_;
+  outcome_recorder &recorder_;
+  const router_options options_;
+  instance_store store_;
+  snapshot_cell cell_;
+  std::map<const instance *, uint64_t> told_errors_;   // already warned of
+};
+
+}  // namespace hive::routing

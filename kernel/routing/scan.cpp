@@ -1,0 +1,146 @@
+#include "routing/scan.hpp"
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+namespace hive::routing::scan {
+
+namespace {
+
+// `!(v op limit)` keeps NaN: every comparison with it is false.
+template <comparison Op>
+[[gnu::always_inline]] inline bool holds(double v, double limit) {
+  if constexpr (Op == comparison::gt) return v > limit;
+  if constexpr (Op == comparison::gte) return v >= limit;
+  if constexpr (Op == comparison::lt) return v < limit;
+  return v <= limit;
+}
+
+template <comparison Op>
+[[gnu::always_inline]] inline void keep_loop(const double *__restrict v, uint8_t *__restrict keep, uint32_t n, double limit) {
+  for (uint32_t i = 0; i < n; ++i) keep[i] &= static_cast<uint8_t>(!holds<Op>(v[i], limit));
+}
+
+[[gnu::always_inline]] inline void keep_all(comparison op, const double *v, uint8_t *keep, uint32_t n, double limit) {
+  switch (op) {
+    case comparison::gt: return keep_loop<comparison::gt>(v, keep, n, limit);
+    case comparison::gte: return keep_loop<comparison::gte>(v, keep, n, limit);
+    case comparison::lt: return keep_loop<comparison::lt>(v, keep, n, limit);
+    case comparison::lte: return keep_loop<comparison::lte>(v, keep, n, limit);
+  }
+}
+
+[[gnu::always_inline]] inline void drop_loop(const uint32_t *__restrict verdicts, uint32_t mask, uint8_t *__restrict keep,
+                                             uint32_t n) {
+  for (uint32_t i = 0; i < n; ++i) keep[i] &= static_cast<uint8_t>((verdicts[i] & mask) == 0);
+}
+
+void keep_plain(comparison op, const double *v, uint8_t *keep, uint32_t n, double limit) { keep_all(op, v, keep, n, limit); }
+void drop_plain(const uint32_t *v, uint32_t mask, uint8_t *keep, uint32_t n) { drop_loop(v, mask, keep, n); }
+
+#if defined(__x86_64__)
+[[gnu::target("avx2")]] void keep_avx2(comparison op, const double *v, uint8_t *keep, uint32_t n, double limit) {
+  keep_all(op, v, keep, n, limit);
+}
+[[gnu::target("avx2")]] void drop_avx2(const uint32_t *v, uint32_t mask, uint8_t *keep, uint32_t n) {
+  drop_loop(v, mask, keep, n);
+}
+const bool has_avx2 = __builtin_cpu_supports("avx2");
+#endif
+
+bool holds_at(comparison op, double v, double limit) {
+  switch (op) {
+    case comparison::gt: return v > limit;
+    case comparison::gte: return v >= limit;
+    case comparison::lt: return v < limit;
+    case comparison::lte: return v <= limit;
+  }
+  return false;
+}
+
+bool too_old(const threshold &t, const uint64_t *sampled_ns, uint64_t now_ns, uint32_t i) {
+  return t.max_age_ns && sampled_ns && now_ns > sampled_ns[i] && now_ns - sampled_ns[i] > t.max_age_ns;
+}
+
+}  // namespace
+
+bool violated(const threshold &t, const double *column, const uint64_t *sampled_ns, uint64_t now_ns, uint32_t i) {
+  if (!column || std::isnan(column[i]) || too_old(t, sampled_ns, now_ns, i)) return t.exclude_missing;
+  return holds_at(t.op, column[i], t.limit);
+}
+
+void apply(const threshold &t, const double *column, const uint64_t *sampled_ns, uint64_t now_ns, uint8_t *keep, uint32_t n) {
+  if (!column) {
+    if (t.exclude_missing) std::memset(keep, 0, n);
+    return;
+  }
+  if (t.exclude_missing || (t.max_age_ns && sampled_ns)) {
+    for (uint32_t i = 0; i < n; ++i) keep[i] &= static_cast<uint8_t>(!violated(t, column, sampled_ns, now_ns, i));
+    return;
+  }
+#if defined(__x86_64__)
+  if (has_avx2) return keep_avx2(t.op, column, keep, n, t.limit);
+#endif
+  keep_plain(t.op, column, keep, n, t.limit);
+}
+
+uint32_t open_slots(const fleet::pool_row *rows, const uint8_t *__restrict fits, uint8_t *__restrict keep, uint32_t n) {
+  uint32_t held = 0;
+  for (uint32_t i = 0; i < n; ++i) {
+    const fleet::pool_row &r = rows[i];
+    const unsigned usable = fits[i] & static_cast<unsigned>((r.standing & ~fleet::standing_busy) == 0);
+    const unsigned free = static_cast<unsigned>(r.active < r.capacity) & static_cast<unsigned>(r.standing == 0);
+    keep[i] = static_cast<uint8_t>(usable & free);
+    held += usable & (free ^ 1u);
+  }
+  return held;
+}
+
+void drop_marked(const uint32_t *verdicts, uint32_t mask, uint8_t *keep, uint32_t n) {
+#if defined(__x86_64__)
+  if (has_avx2) return drop_avx2(verdicts, mask, keep, n);
+#endif
+  drop_plain(verdicts, mask, keep, n);
+}
+
+uint32_t gather(const uint8_t *__restrict keep, uint32_t n, uint32_t *__restrict out) {
+  uint32_t count = 0;
+  uint32_t i = 0;
+  // Eight at a time: mostly all of them or none pass.
+  for (; i + 8 <= n; i += 8) {
+    uint64_t eight;
+    std::memcpy(&eight, keep + i, 8);
+    if (eight == 0) continue;
+    if (eight == 0x0101010101010101u) {
+      for (uint32_t k = 0; k < 8; ++k) out[count + k] = i + k;
+      count += 8;
+      continue;
+    }
+    for (uint32_t k = 0; k < 8; ++k) {
+      out[count] = i + k;
+      count += keep[i + k];
+    }
+  }
+  for (; i < n; ++i) {
+    out[count] = i;
+    count += keep[i];
+  }
+  return count;
+}
+
+uint32_t least_loaded(const double *load, const uint32_t *candidates, uint32_t count, uint64_t seed) {
+  const auto cost = [load](uint32_t i) {
+    return load && !std::isnan(load[i]) ? load[i] : std::numeric_limits<double>::infinity();
+  };
+  double best = std::numeric_limits<double>::infinity();
+  for (uint32_t k = 0; k < count; ++k) best = std::fmin(best, cost(candidates[k]));
+  uint64_t ties = 0;
+  for (uint32_t k = 0; k < count; ++k) ties += cost(candidates[k]) == best;
+  uint64_t pick = seed % ties;
+  for (uint32_t k = 0; k < count; ++k)
+    if (cost(candidates[k]) == best && pick-- == 0) return candidates[k];
+  return candidates[0];
+}
+
+}  // namespace hive::routing::scan

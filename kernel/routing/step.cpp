@@ -1,0 +1,117 @@
+#include "routing/step.hpp"
+
+#include <algorithm>
+
+#include "fleet/agent.hpp"
+#include "routing/lane.hpp"
+
+namespace hive::routing {
+
+namespace {
+
+std::string text_of(hive_str s) { return std::string(s.ptr, s.len); }
+
+status check_needs(const hive_component &c) {
+  if (!(c.needs & (HIVE_NEEDS_PREFIX_BLOCKS | HIVE_NEEDS_HEADERS))) return {};
+  return fail(errc::unsupported, "component '" + text_of(c.id) +
+                                     "' needs prefix blocks or request headers, which this release does not hand to components");
+}
+
+}  // namespace
+
+result<std::shared_ptr<step>> step::compile(const policy_document &document, size_t index, const surroundings &around) {
+  const policy_step &from = document.steps[index];
+  auto out = std::make_shared<step>();
+  out->name_ = from.name;
+  out->max_tries_ = from.max_tries > 0 ? static_cast<uint32_t>(std::min<int64_t>(from.max_tries, 1000)) : around.default_tries;
+  out->match_ = from.match;
+  out->exclude_on_error_ = from.exclude_on_error;
+  out->load_ = around.columns.intern("load");
+
+  instance_store::place at{around.where, around.where->pool->model(), document.name, from.name, 0};
+  for (size_t i = 0; i < index; ++i) at.nth += document.steps[i].name == from.name;
+
+  const hive_component *component = around.source.strategy(from.strategy.name);
+  // The built-in policy works without any plugin: then the kernel's own least-loaded order stands in.
+  if (!component && !document.built_in)
+    return fail(errc::not_found, "no enabled plugin provides strategy '" + from.strategy.name + "'", from.name);
+  std::string options = from.strategy.options;
+  if (component) {
+    if (status s = check_needs(*component); !s.ok()) return s.at(from.name);
+    auto full = around.source.complete_options(*component, options);
+    if (!full) return full.why().at(from.name);
+    options = *std::move(full);
+  }
+  auto strategy = around.instances.get(at, component, options, {});
+  if (!strategy) return strategy.why().at(from.name);
+  out->strategy_ = *std::move(strategy);
+
+  if (status s = out->bind_gates(from, at, around); !s.ok()) return s.at(from.name);
+  return out;
+}
+
+status step::bind_gates(const policy_step &from, const instance_store::place &at,
+                        const surroundings &around) {
+  struct pending {
+    const hive_component *gate;
+    std::vector<const field_rule *> rules;
+    custom_gate compiled;
+  };
+  std::vector<pending> custom;
+  for (const field_rule &rule : from.exclude_if) {
+    const auto served = around.source.field(rule.field);
+    if (!served) return fail(errc::not_found, "no enabled plugin serves field '" + rule.field + "'", "exclude_if");
+    const hive_column column = around.columns.intern(text_of(served->field->column));
+    if (column == 0)
+      return fail(errc::exhausted, "field '" + rule.field + "' reads signal '" + text_of(served->field->column) +
+                                       "', and the router's limit of signal names is reached", "exclude_if");
+    if (std::find(reads_.begin(), reads_.end(), column) == reads_.end()) reads_.push_back(column);
+    if (rule.bound) {
+      rules_.push_back({*rule.bound, column, rule.field});
+      continue;
+    }
+    if (status s = check_needs(*served->gate); !s.ok()) return s;
+    auto found = std::find_if(custom.begin(), custom.end(), [&](const pending &p) { return p.gate == served->gate; });
+    if (found == custom.end()) found = custom.insert(custom.end(), pending{served->gate, {}, {}});
+    found->rules.push_back(&rule);
+    found->compiled.mask |= 1u << served->bit;
+    found->compiled.fields.emplace_back(served->bit, rule.field);
+  }
+  for (pending &p : custom) {
+    custom_rules rules;
+    for (const field_rule *r : p.rules) rules.emplace_back(r->field, r->json);
+    auto gate = around.instances.get(at, p.gate, {}, rules);
+    if (!gate) return gate.why().at("exclude_if");
+    if (!(*gate)->gate() || !(*gate)->gate()->evaluate)
+      return fail(errc::invalid, "gate '" + text_of(p.gate->id) + "' declares a custom rule and has no evaluate", "exclude_if");
+    p.compiled.gate = *std::move(gate);
+    gates_.push_back(std::move(p.compiled));
+  }
+  return {};
+}
+
+bool step::reads(hive_column id) const { return std::find(reads_.begin(), reads_.end(), id) != reads_.end(); }
+
+const uint8_t *step::fits(const fleet::pool &pool, std::string_view capability) {
+  constexpr size_t most = 4;
+  auto found = std::find_if(fits_.begin(), fits_.end(), [&](const fit_cache &c) { return c.capability == capability; });
+  if (found == fits_.end()) {
+    if (fits_.size() < most) {
+      found = fits_.insert(fits_.end(), fit_cache{});
+    } else {
+      found = fits_.begin() + static_cast<std::ptrdiff_t>(next_fit_++ % most);
+    }
+    found->capability = capability;
+    found->epoch = 0;
+  }
+  if (found->epoch == pool.epoch()) return found->fits.data();
+  found->epoch = pool.epoch();
+  found->fits.resize(pool.count());
+  for (uint32_t i = 0; i < pool.count(); ++i) {
+    const fleet::pool_row &row = pool.row(i);
+    found->fits[i] = row.who && row.info && row.info->capability == capability && matches(match_, *row.info);
+  }
+  return found->fits.data();
+}
+
+}  // namespace hive::routing

@@ -1,0 +1,87 @@
+// A policy step compiled for one pool: columns bound, instances made, the static part of its filter cached per epoch.
+// Compiled by the control thread; afterwards everything that is not const is guarded by the pool's lock.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/status.hpp"
+#include "fleet/pool.hpp"
+#include "routing/instance.hpp"
+#include "routing/policy.hpp"
+
+namespace hive::routing {
+
+struct bound_rule {
+  threshold bound;
+  hive_column column = 0;
+  std::string field;
+};
+
+// A gate that judges custom rules of this step itself.
+struct custom_gate {
+  std::shared_ptr<instance> gate;
+  uint32_t mask = 0;                                          // bits of the fields this step uses
+  std::vector<std::pair<uint32_t, std::string>> fields;       // bit, name
+};
+
+class step {
+ public:
+  struct surroundings {
+    component_source &source;
+    instance_store &instances;
+    fleet::column_table &columns;
+    std::shared_ptr<lane> where;
+    uint32_t default_tries = 3;
+  };
+  // Errors name the step and the component; nothing is left behind but unused instances in the store.
+  static result<std::shared_ptr<step>> compile(const policy_document &, size_t index, const surroundings &);
+
+  const std::string &name() const { return name_; }
+  uint32_t max_tries() const { return max_tries_; }
+  const match_filter &match() const { return match_; }
+  bool exclude_on_error() const { return exclude_on_error_; }
+  const std::vector<bound_rule> &rules() const { return rules_; }
+  const std::vector<custom_gate> &gates() const { return gates_; }
+  instance &strategy() const { return *strategy_; }
+  bool reads(hive_column) const;
+  hive_column load() const { return load_; }
+
+  // Requires: the pool's lock. One byte a slot: an agent is there, has the capability and matches.
+  const uint8_t *fits(const fleet::pool &, std::string_view capability);
+
+  // The last explanation of an empty result in a large pool: under a flood it is given again instead of made again.
+  // Guarded by the pool's lock.
+  struct explanation {
+    uint64_t made_ns = 0;
+    uint8_t gate = 0;
+    std::string detail;
+  } explained;
+
+ private:
+  struct fit_cache {
+    std::string capability;
+    uint64_t epoch = 0;
+    std::vector<uint8_t> fits;
+  };
+
+  status bind_gates(const policy_step &, const instance_store::place &, const surroundings &);
+
+  std::string name_;
+  uint32_t max_tries_ = 3;
+  match_filter match_;
+  bool exclude_on_error_ = false;
+  std::vector<bound_rule> rules_;
+  std::vector<custom_gate> gates_;
+  std::vector<hive_column> reads_;
+  hive_column load_ = 0;              // the kernel's own, for its own order
+  std::shared_ptr<instance> strategy_;
+  std::vector<fit_cache> fits_;       // one a capability
+  size_t next_fit_ = 0;               // which one a new capability replaces
+};
+
+}  // namespace hive::routing
