@@ -1,0 +1,124 @@
+// A strategy in C++: a class with `id`, `summary` and
+//   std::optional<uint32_t> select(const request &, const pool &[, scores]) const;
+// and, where it keeps state, any of
+//   void on_choice(const request &, const pool &, uint32_t index);
+//   void on_outcome(const hive_outcome &);
+//   void on_pool(const pool &);
+// All of them are [pool]. select changes nothing: explain calls it too, hence const.
+#pragma once
+
+#include <cmath>
+#include <optional>
+
+#include "hive/sdk/views.hpp"
+
+namespace hive::sdk {
+
+// The host's buffer of one score a slot, lower is better; free scratch, and shown by explain once `publish`ed.
+class scores {
+ public:
+  explicit scores(hive_choice *c) noexcept : c_(c) {}
+  double *data() const noexcept { return c_->scores; }
+  void publish() const noexcept { c_->scored = 1; }
+
+ private:
+  hive_choice *c_;
+};
+
+namespace detail {
+// Unknown counts as endless, so that it comes last and, alone, still ties.
+inline double known(double cost) noexcept { return std::isnan(cost) ? HUGE_VAL : cost; }
+
+// The (seed % ties)-th of the candidates with the least known(cost). Four minima at once: one would wait on itself.
+template <class Cost>
+std::optional<uint32_t> least_known(std::span<const uint32_t> candidates, uint64_t seed, Cost &&cost) {
+  const size_t n = candidates.size();
+  if (n == 0) return std::nullopt;
+  double best[4] = {HUGE_VAL, HUGE_VAL, HUGE_VAL, HUGE_VAL};
+  size_t i = 0;
+  for (; i + 4 <= n; i += 4) {
+    for (size_t k = 0; k < 4; ++k) {
+      const double c = cost(candidates[i + k]);
+      best[k] = c < best[k] ? c : best[k];
+    }
+  }
+  for (; i < n; ++i) {
+    const double c = cost(candidates[i]);
+    best[0] = c < best[0] ? c : best[0];
+  }
+  const double a = best[0] < best[1] ? best[0] : best[1];
+  const double b = best[2] < best[3] ? best[2] : best[3];
+  const double low = a < b ? a : b;
+  uint64_t ties = 0;
+  for (const uint32_t c : candidates) ties += cost(c) == low;
+  if (ties == 0) return candidates[seed % n];  // a cost that is not a function: still an answer
+  uint64_t skip = seed % ties;
+  for (const uint32_t c : candidates) {
+    if (cost(c) == low && skip-- == 0) return c;
+  }
+  return std::nullopt;
+}
+}  // namespace detail
+
+// The candidate with the least cost(index); ties go to seed % ties, NaN is last, none known still chooses. `cost` is
+// called up to three times a candidate and must answer the same each time. Empty when there is no candidate.
+template <class Cost>
+std::optional<uint32_t> least(const pool &p, uint64_t seed, Cost &&cost) {
+  return detail::least_known(p.candidates(), seed, [&](uint32_t i) { return detail::known(cost(i)); });
+}
+
+// The same, calling `cost` once a candidate and leaving the costs in `out` for explain.
+template <class Cost>
+std::optional<uint32_t> least_scored(const pool &p, uint64_t seed, scores out, Cost &&cost) {
+  double *const table = out.data();
+  if (table == nullptr) return least(p, seed, cost);
+  for (const uint32_t i : p.candidates()) table[i] = cost(i);
+  out.publish();
+  return detail::least_known(p.candidates(), seed, [table](uint32_t i) { return detail::known(table[i]); });
+}
+
+template <class T>
+concept strategy_class = described<T> && (requires(const T &t, const request &r, const pool &p) {
+  { t.select(r, p) } -> std::same_as<std::optional<uint32_t>>;
+} || requires(const T &t, const request &r, const pool &p, scores s) {
+  { t.select(r, p, s) } -> std::same_as<std::optional<uint32_t>>;
+});
+
+// The component of T, for HIVE_PLUGIN.
+template <strategy_class T>
+struct strategy {
+  static hive_status select(void *self, const hive_request *r, const hive_pool *p, hive_choice *choice) noexcept {
+    return guarded(nullptr, [&]() -> hive_status {
+      const T &t = *static_cast<const T *>(self);
+      std::optional<uint32_t> pick;
+      if constexpr (requires(scores s) { t.select(request(r), pool(p), s); }) pick = t.select(request(r), pool(p), scores(choice));
+      else pick = t.select(request(r), pool(p));
+      if (!pick) return HIVE_NO_CHOICE;
+      choice->index = *pick;
+      return HIVE_OK;
+    });
+  }
+  static void on_choice(void *self, const hive_request *r, const hive_pool *p, uint32_t index) noexcept {
+    guarded(nullptr, [&]() -> hive_status { static_cast<T *>(self)->on_choice(request(r), pool(p), index); return HIVE_OK; });
+  }
+  static void on_outcome(void *self, const hive_outcome *outcome) noexcept {
+    guarded(nullptr, [&]() -> hive_status { static_cast<T *>(self)->on_outcome(*outcome); return HIVE_OK; });
+  }
+  static void on_pool(void *self, const hive_pool *p) noexcept {
+    guarded(nullptr, [&]() -> hive_status { static_cast<T *>(self)->on_pool(pool(p)); return HIVE_OK; });
+  }
+
+  static constexpr hive_strategy_vtable make() {
+    hive_strategy_vtable v{};
+    v.struct_size = sizeof v;
+    v.select = &select;
+    if constexpr (requires(T &t, const request &r, const pool &p) { t.on_choice(r, p, 0u); }) v.on_choice = &on_choice;
+    if constexpr (requires(T &t, const hive_outcome &o) { t.on_outcome(o); }) v.on_outcome = &on_outcome;
+    if constexpr (requires(T &t, const pool &p) { t.on_pool(p); }) v.on_pool = &on_pool;
+    return v;
+  }
+  static constexpr hive_strategy_vtable vtable = make();
+  static constexpr hive_component component = detail::component<T>(HIVE_KIND_STRATEGY, &vtable);
+};
+
+}  // namespace hive::sdk
