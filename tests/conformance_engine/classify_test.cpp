@@ -14,7 +14,9 @@ struct golden_row {
 void check(const loaded_engine &engine, const golden_row &r) {
   SCOPED_TRACE(r.file);
   EXPECT_EQ(engine.classify(r.status, golden(r.file)).verdict, r.verdict);
-  if (r.message) EXPECT_EQ(engine.last_message.substr(0, std::string(r.message).size()), r.message);
+  if (r.message) {
+    EXPECT_EQ(engine.last_message.substr(0, std::string(r.message).size()), r.message);
+  }
 }
 
 TEST(vllm_answers, golden_errors) {
@@ -63,14 +65,14 @@ TEST(llamacpp_answers, a_real_failure_stays_one) {
   EXPECT_EQ(engine.classify(500, R"({"error":{"code":500,"message":"Compute error.","type":"server_error"}})").verdict, HIVE_ANSWER_FAILED);
 }
 
-class every_engine : public testing::TestWithParam<const char *> {
+class every_adapter : public testing::TestWithParam<const char *> {
  protected:
   loaded_engine engine{GetParam()};
 };
-INSTANTIATE_TEST_SUITE_P(answers, every_engine, testing::Values("engine_vllm", "engine_llamacpp"),
+INSTANTIATE_TEST_SUITE_P(answers, every_adapter, testing::Values("engine_vllm", "engine_llamacpp"),
                          [](const auto &p) { return std::string(p.param); });
 
-TEST_P(every_engine, keeps_the_shared_rules) {
+TEST_P(every_adapter, keeps_the_shared_rules) {
   struct row { uint32_t status; const char *body; int verdict; const char *message; } const rows[] = {
       {200, R"({"choices":[]})", HIVE_ANSWER_OK, ""},
       {200, R"({"error":{"message":"boom","type":"x","code":500}})", HIVE_ANSWER_FAILED, "boom"},
@@ -99,11 +101,13 @@ TEST_P(every_engine, keeps_the_shared_rules) {
   for (const auto &r : rows) {
     SCOPED_TRACE(std::to_string(r.status) + " " + r.body);
     EXPECT_EQ(engine.classify(r.status, r.body).verdict, r.verdict);
-    if (r.message) EXPECT_EQ(engine.last_message, r.message);
+    if (r.message) {
+    EXPECT_EQ(engine.last_message, r.message);
+  }
   }
 }
 
-TEST_P(every_engine, reads_retry_after_within_its_bounds) {
+TEST_P(every_adapter, reads_retry_after_within_its_bounds) {
   struct row { const char *value, *date; uint64_t ms; } const rows[] = {
       {"7", "", 7000}, {"0", "", 1000}, {"3600", "", 60000}, {"1.5", "", 1500}, {" 9 ", "", 9000}, {"99999999999999999999", "", 60000},
       {"soon", "", 0}, {"", "", 0}, {"5 s", "", 0},
@@ -123,7 +127,7 @@ TEST_P(every_engine, reads_retry_after_within_its_bounds) {
   }
 }
 
-TEST_P(every_engine, cuts_messages_at_a_character) {
+TEST_P(every_adapter, cuts_messages_at_a_character) {
   for (size_t lead = 505; lead <= 512; ++lead) {
     const std::string cut = std::string(lead, 'a') + "\xe2\x82\xac\xe2\x82\xac\xe2\x82\xac";
     for (const std::string &body : {cut, R"({"error":{"message":")" + cut + "\"}}"}) {

@@ -21,7 +21,7 @@ enum class fold { sum, mean, max, counter, histogram };
 struct alias {
   std::string_view signal;
   fold how;
-  std::initializer_list<std::string_view> names;
+  std::vector<std::string_view> names;
   std::string_view keep_label = {};
 };
 
