@@ -72,7 +72,7 @@ typedef struct hive_answer_class {
   uint32_t struct_size;
   int32_t verdict;               /* HIVE_ANSWER_* */
   uint64_t retry_after_ms;       /* 0 = not said */
-  hive_str message;              /* borrowed from body, or constant */
+  hive_str message;              /* borrowed from body, constant, or the adapter's until its next call on this thread */
 } hive_answer_class;
 
 typedef struct hive_engine_vtable {

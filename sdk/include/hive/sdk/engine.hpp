@@ -85,7 +85,7 @@ class page_sink {
   const hive_page_sink *s_;
 };
 
-// The judgement of one answer. `message` points into the body or is constant.
+// The judgement of one answer. `message` points into the body, is constant, or lives until the next call on this thread.
 struct answer {
   int32_t verdict = HIVE_ANSWER_FAILED;
   uint64_t retry_after_ms = 0;

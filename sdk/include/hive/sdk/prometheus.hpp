@@ -1,6 +1,7 @@
 // Reads a Prometheus text page (exposition format 0.0.4) in one pass and reports what an alias table asks for. Labels are
 // split properly: a brace, comma or quote inside a label value is part of the value. Lines that cannot be read are
-// skipped, everything else on the page still counts. [pure]
+// skipped, everything else on the page still counts; a value that is NaN, infinite or negative is missing, never zero, and
+// so is a histogram of which only a part is there. std::from_chars: the locale never matters. [pure]
 #pragma once
 
 #include <algorithm>
@@ -14,12 +15,13 @@ namespace hive::sdk {
 // How the series of one family become one signal.
 enum class fold { sum, mean, max, counter, histogram };
 
-// `names`: the families that may carry it, newest first; where a page has several, the first listed one wins.
+// `names`: the families that may carry it, newest first; where a page has several, the first listed one wins. ':' in a
+// name also matches '_', as some exporters write it.
 // `keep_label`: for fold::counter, one total a value of this label instead of one for all.
 struct alias {
   std::string_view signal;
   fold how;
-  std::initializer_list<std::string_view> names;
+  std::vector<std::string_view> names;
   std::string_view keep_label = {};
 };
 
@@ -43,11 +45,15 @@ inline bool read_sample(std::string_view line, sample &out) {
   const auto blank = [](char c) { return c == ' ' || c == '\t' || c == '\r'; };
   while (!line.empty() && blank(line.front())) line.remove_prefix(1);
   if (line.empty() || line.front() == '#') return false;
-  const size_t end = line.find_first_of("{ \t");
-  if (end == std::string_view::npos || end == 0) return false;
+  const auto in_name = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == ':'; };
+  size_t end = 0;
+  while (end < line.size() && in_name(line[end])) ++end;
+  if (end == 0 || end == line.size() || (line[0] >= '0' && line[0] <= '9')) return false;
   out.name = line.substr(0, end);
   line.remove_prefix(end);
   out.labels = {};
+  while (!line.empty() && blank(line.front())) line.remove_prefix(1);
+  if (line.empty()) return false;
   if (line.front() == '{') {
     size_t i = 1;
     for (bool quoted = false; i < line.size() && (quoted || line[i] != '}'); ++i) {
@@ -59,13 +65,30 @@ inline bool read_sample(std::string_view line, sample &out) {
     line.remove_prefix(i + 1);
   }
   while (!line.empty() && blank(line.front())) line.remove_prefix(1);
-  out.value = prometheus_number(line.substr(0, line.find_first_of(" \t\r")));
-  return true;
+  const std::string_view number = line.substr(0, line.find_first_of(" \t\r"));
+  out.value = prometheus_number(number);
+  return out.value == out.value || number == "NaN";
+}
+
+// \\, \" and \n are the escapes of the format.
+inline std::string prometheus_unescape(std::string_view s) {
+  std::string out;
+  for (size_t i = 0; i < s.size(); ++i) {
+    if (s[i] == '\\' && i + 1 < s.size()) out += s[++i] == 'n' ? '\n' : s[i];
+    else out += s[i];
+  }
+  return out;
+}
+
+inline std::string with_underscores(std::string_view name) {
+  std::string out(name);
+  std::replace(out.begin(), out.end(), ':', '_');
+  return out;
 }
 
 }  // namespace detail
 
-// The value of one label, unescaped only in the sense that escapes are left as they stand; empty when absent.
+// The value of one label as it stands, escapes included; empty when absent.
 inline std::string_view label_value(std::string_view labels, std::string_view name) {
   while (!labels.empty()) {
     while (!labels.empty() && (labels.front() == ',' || labels.front() == ' ')) labels.remove_prefix(1);
@@ -132,18 +155,30 @@ class prometheus_reader {
     uint32_t rank;
     part what;
   };
+  struct cell {
+    double count = 0;
+    uint32_t series = 0;  // label sets that had this bound
+  };
   struct state {
     uint32_t rank = UINT32_MAX;  // of the family the numbers below come from
     uint32_t seen = 0;
+    uint32_t sums = 0;
     double sum = 0, max = -HUGE_VAL, total = 0;
-    std::map<double, double> buckets;
-    std::map<std::string_view, double> by_label;
+    std::map<double, cell> buckets;
+    std::map<std::string_view, double> by_label;  // as the page writes the label value
   };
 
-  void add(std::string name, uint32_t row, uint32_t rank, part what) { names_.emplace(std::move(name), target{row, rank, what}); }
+  // More than any engine has; a page cannot make us keep more.
+  static constexpr size_t max_buckets = 256;
+  static constexpr size_t max_label_values = 64;
+
+  void add(std::string name, uint32_t row, uint32_t rank, part what) {
+    if (std::string other = detail::with_underscores(name); other != name) names_.emplace(std::move(other), target{row, rank, what});
+    names_.emplace(std::move(name), target{row, rank, what});
+  }
 
   void take(state &st, const target &t, const sample &s) const {
-    if (t.rank > st.rank || std::isnan(s.value)) return;
+    if (t.rank > st.rank || !std::isfinite(s.value) || s.value < 0) return;
     if (t.rank < st.rank) {
       st = state{};
       st.rank = t.rank;
@@ -153,14 +188,22 @@ class prometheus_reader {
         ++st.seen;
         st.sum += s.value;
         st.max = std::max(st.max, s.value);
-        if (const auto keep = table_[t.row].keep_label; !keep.empty()) st.by_label[label_value(s.labels, keep)] += s.value;
+        if (const auto keep = table_[t.row].keep_label; !keep.empty()) {
+          const auto value = label_value(s.labels, keep);
+          if (st.by_label.size() < max_label_values || st.by_label.contains(value)) st.by_label[value] += s.value;
+        }
         break;
       case part::bucket: {
         const double bound = detail::prometheus_number(label_value(s.labels, "le"));
-        if (std::isfinite(bound)) st.buckets[bound] += s.value;
+        if (!std::isfinite(bound) || (st.buckets.size() >= max_buckets && !st.buckets.contains(bound))) break;
+        st.buckets[bound].count += s.value;
+        ++st.buckets[bound].series;
         break;
       }
-      case part::sum: st.sum += s.value; break;
+      case part::sum:
+        ++st.sums;
+        st.sum += s.value;
+        break;
       case part::count:
         ++st.seen;
         st.total += s.value;
@@ -176,13 +219,17 @@ class prometheus_reader {
       case fold::max: sink.gauge(a.signal, st.max); break;
       case fold::counter:
         if (a.keep_label.empty()) sink.counter(a.signal, st.sum);
-        for (const auto &[value, total] : st.by_label) sink.counter(a.signal, total, a.keep_label, value);
+        for (const auto &[value, total] : st.by_label) sink.counter(a.signal, total, a.keep_label, detail::prometheus_unescape(value));
         break;
       case fold::histogram: {
+        if (st.sums != st.seen) return;  // the page ended in its middle
         std::vector<double> bounds, counts;
-        for (const auto &[bound, count] : st.buckets) {
+        double so_far = 0;
+        for (const auto &[bound, c] : st.buckets) {
+          if (c.series != st.seen) continue;  // a bound that only some label sets have cannot be summed
+          so_far = std::max(so_far, c.count);
           bounds.push_back(bound);
-          counts.push_back(count);
+          counts.push_back(std::min(so_far, st.total));
         }
         sink.histogram(a.signal, bounds, counts, st.sum, st.total);
         break;
