@@ -145,7 +145,7 @@ json::object routing_table_row(const fleet::registry &registry, const agent &a) 
   row["universal"] = universal(a);
 
   std::map<std::string, double> values;
-  for (const fleet::column_value &v : registry.signals_of(a)) values[const_cast<fleet::registry &>(registry).columns().name(v.id)] = v.value;
+  for (const fleet::column_value &v : registry.signals_of(a)) values[registry.columns().name(v.id)] = v.value;
   json::object engine;
   for (const char *field : engine_fields)
     if (const auto it = values.find(field); it != values.end()) engine[field] = it->second;

@@ -52,13 +52,20 @@ void outcomes::on_attempt(const routing::attempt_outcome &o) {
   fleet::outcome_record record;
   record.generation = o.generation;
   record.success = o.effect == routing::standing_effect::success;
-  record.rtt_ms = o.rtt_ms;
   record.input_tokens = o.prompt_tokens;
   record.output_tokens = o.output_tokens;
   record.request_id = o.request_id;
   record.stream = o.streaming;
-  if (o.effect == routing::standing_effect::neutral) registry_.record_sample(*o.who, record);
-  else registry_.record_outcome(*o.who, record);
+  if (o.effect != routing::standing_effect::neutral) registry_.record_outcome(*o.who, record);
+}
+
+void outcomes::on_sample(const routing::latency_sample &s) {
+  fleet::outcome_record record;
+  record.generation = s.generation;
+  record.rtt_ms = s.rtt_ms;
+  record.request_id = s.request_id;
+  record.stream = s.streaming;
+  registry_.record_sample(*s.who, record);
 }
 
 void outcomes::warn(const std::string &line) { observe::log("policy").warn("{}", line); }

@@ -231,6 +231,15 @@ void registry::record_outcome(agent &a, const outcome_record &o) {
   if (after && samples_ != nullptr) samples_->srtt_sample(a.peer_id(), o.request_id, o.rtt_ms, *after, o.stream);
 }
 
+void registry::record_sample(agent &a, const outcome_record &o) {
+  if (o.generation <= a.removed_generation()) return;
+  const std::optional<latency_value> after = a.latency.add(o.rtt_ms);
+  if (!after) return;
+  a.dirty.store(true, std::memory_order_release);
+  for (const std::shared_ptr<pool> &p : *a.pools()) p->refresh_outcome(a);
+  if (samples_ != nullptr) samples_->srtt_sample(a.peer_id(), o.request_id, o.rtt_ms, *after, o.stream);
+}
+
 void registry::heartbeat(std::string_view peer_id, bool engine_ready, std::string_view reason) {
   (void)reason;
   std::shared_lock lock(mutex_);

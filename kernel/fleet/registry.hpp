@@ -92,6 +92,7 @@ class registry final : public link::directory {
   ~registry() override;
 
   column_table &columns() { return columns_; }
+  const column_table &columns() const { return columns_; }
   const kernel_columns &kernel() const { return kernel_; }
   const registry_settings &settings() const { return settings_; }
   const registry_stats &stats() const { return stats_; }
@@ -105,6 +106,8 @@ class registry final : public link::directory {
 
   // Counts one attempt. Dropped when the agent has been removed since the lease was made.
   void record_outcome(agent &, const outcome_record &);
+  // Feeds the latency estimator alone: rtt_ms of the record.
+  void record_sample(agent &, const outcome_record &);
   void count_rejected(agent &a) { a.counters.rejected.fetch_add(1, std::memory_order_relaxed); }
 
   // Call every 100 ms at the latest: coalesced re-checks, stale sweep (1 s), health pass, history flush.

@@ -116,7 +116,6 @@ void relay::on_forward_slot() {
 
 void relay::look_for_agent() {
   set_stage(&context_.stages.selecting);
-  parked_ = false;
   if (!session_) {
     routing::request_facts facts;
     facts.request_id = request_id_;
@@ -136,7 +135,6 @@ void relay::look_for_agent() {
 
 // Parked in the pool's capacity queue: the forward slot goes to somebody who can use it.
 void relay::on_parked() {
-  parked_ = true;
   context_.forwards.release(*this);
 }
 
@@ -161,6 +159,8 @@ void relay::dispatch() {
   engine_fields_.clear();
   engine_class_.clear();
   engine_message_.clear();
+  sampled_ = false;
+  dispatched_ns_ = now_ns();
 
   std::vector<http::field> fields;
   const auto client_fields = exchange_.head().fields;
@@ -209,7 +209,8 @@ void relay::collect_engine_headers(std::span<const http::field> fields) {
 }
 
 void relay::on_head(const link::stream_head &head) {
-  session_->head_arrived(head.rtt_ms);
+  sampled_ = true;
+  session_->sample(head.rtt_ms);
   engine_status_ = head.status;
   collect_engine_headers(head.fields);
   if (head.status != 200 || !engine_class_.empty()) {
@@ -365,7 +366,9 @@ void relay::on_failed(const link::stream_failure &failure) {
   const std::string_view label = to_string(failure.why);
   std::string words = failure.message.empty() ? std::string(label) : failure.message;
   const uint64_t wait_s = std::clamp<uint64_t>((failure.retry_after_ms + 999) / 1000, 1, 60);
-  if (failure.rtt_ms > 0 && mode_ == mode::none) session_->head_arrived(failure.rtt_ms);
+  // A refusal is no measure of the agent's latency, a failure after OPEN was sent is.
+  const bool refusal = failure.why <= cause::open_timeout;
+  if (!refusal && !sampled_ && failure.rtt_ms > 0) session_->sample(failure.rtt_ms);
 
   if (committed_) {
     const bool lost = failure.why == cause::link_lost;
@@ -378,8 +381,9 @@ void relay::on_failed(const link::stream_failure &failure) {
     case cause::busy:
     case cause::draining:
     case cause::unknown_model:
-    case cause::open_timeout:
       return retry(attempt_result::refused, make_error("no_capacity", std::move(words), "router", wait_s), label);
+    case cause::open_timeout:
+      return retry(attempt_result::refused, make_error("agent_disconnected", std::move(words), "router", 1), label);
     case cause::overloaded:
     case cause::starting:
       return retry(attempt_result::refused, make_error("backend_unavailable", std::move(words), "backend", wait_s), label);
@@ -394,6 +398,7 @@ void relay::on_failed(const link::stream_failure &failure) {
 
 void relay::retry(attempt_result result, api_error error, std::string_view cause) {
   stream_.reset();
+  exclude_ = cause != link::to_string(link::cause::busy);
   context_.records.on_attempt_failed(agent_, scan_.model, cause);
   last_error_ = std::move(error);
   end_attempt(result);
@@ -414,6 +419,7 @@ void relay::end_attempt(attempt_result result) {
   attempt_open_ = false;
   routing::attempt_report report;
   report.what = result;
+  report.exclude = exclude_;
   report.prompt_tokens = usage_.prompt_tokens;
   report.output_tokens = usage_.output_tokens;
   session_->report(report);
@@ -434,6 +440,7 @@ void relay::on_exhausted(const routing::exhaustion &e) {
 }
 
 void relay::on_timer() {
+  if (stream_ && !sampled_) session_->sample(static_cast<double>(now_ns() - dispatched_ns_) / static_cast<double>(ns_per_ms));
   if (stream_) stream_->cancel(link::cause::deadline);
   stream_.reset();
   lease_.reset();

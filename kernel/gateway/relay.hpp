@@ -113,7 +113,9 @@ class relay final : public http::responder,
   std::string agent_;
   std::string step_;
   bool attempt_open_ = false;
-  bool parked_ = false;
+  bool sampled_ = false;                   // this attempt has given its latency sample
+  bool exclude_ = false;                   // a refusing agent is not asked again for this request
+  uint64_t dispatched_ns_ = 0;
   std::unique_ptr<link::router_stream> stream_;
 
   mode mode_ = mode::none;

@@ -35,9 +35,16 @@ struct attempt_outcome {
   bool streaming;
   attempt_result what;
   standing_effect effect;
-  double rtt_ms;             // > 0 feeds the estimator, whatever the effect
   uint64_t prompt_tokens;
   uint64_t output_tokens;
+};
+
+struct latency_sample {
+  const std::shared_ptr<fleet::agent> &who;
+  uint64_t generation;
+  std::string_view request_id;
+  bool streaming;
+  double rtt_ms;             // > 0
 };
 
 // Where outcomes go: the fleet's counters, metrics, the log. Called on worker loops, many at once, no lock held.
@@ -45,6 +52,7 @@ class outcome_recorder {
  public:
   virtual ~outcome_recorder() = default;
   virtual void on_attempt(const attempt_outcome &) = 0;                  // once a lease
+  virtual void on_sample(const latency_sample &) {}                      // at most once a lease, before on_attempt
   virtual void on_queue_wait(std::string_view /*model*/, uint64_t /*ns*/) {}   // waits that ended with a slot
   virtual void on_served(std::string_view /*model*/, bool /*by_fallback*/) {}
   virtual void on_exhausted(std::string_view /*model*/, std::string_view /*code*/) {}
@@ -74,6 +82,8 @@ class router {
   // Once a second: destroys instances nobody uses any more, warns of components that answered wrongly.
   void sweep();
 
+  // Whether some agent serves, or served, that model. Any thread.
+  bool knows(std::string_view model) const { return cell_.get()->route_for(model) != nullptr; }
   std::unique_ptr<session> open(loop &, const request_facts &, session_events &);
 
   struct line_state {

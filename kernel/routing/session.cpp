@@ -76,7 +76,7 @@ session_impl::session_impl(loop &on, const request_facts &facts, session_events 
 }
 
 session_impl::~session_impl() {
-  if (taken_) report({attempt_result::cancelled, 0, 0, 0, false});
+  if (taken_) report({attempt_result::cancelled, 0, 0, false});
   ticket_.reset();
   if (!route_) return;
   if (holds_retry_) route_->where->end_retry();
@@ -123,6 +123,7 @@ bool session_impl::settle(entered e) {
         waiting_ = true;
         wait_start_ns_ = now_ns();
         if (facts_.deadline_ns) loop_.arm(alarm_, facts_.deadline_ns);
+        events_.on_parked();
       }
       return true;
     case entered::advance:
@@ -203,6 +204,10 @@ void session_impl::on_taken(fleet::pool &pool, uint32_t index) {
 
 bool session_impl::reads(hive_column id) const { return route_->steps[at_]->reads(id); }
 
+void session_impl::sample(double rtt_ms) {
+  if (taken_ && rtt_ms > 0) recorder_.on_sample({taken_, taken_generation_, facts_.request_id, facts_.streaming, rtt_ms});
+}
+
 void session_impl::first_content() {
   if (!taken_ || told_first_) return;
   told_first_ = true;
@@ -251,7 +256,7 @@ void session_impl::report(const attempt_report &r) {
   const std::shared_ptr<fleet::agent> who = std::move(taken_);
   taken_.reset();
   recorder_.on_attempt({who, taken_generation_, facts_.request_id, facts_.model, facts_.streaming, r.what, effect_of(r.what),
-                        r.rtt_ms, r.prompt_tokens, r.output_tokens});
+                        r.prompt_tokens, r.output_tokens});
   switch (r.what) {
     case attempt_result::completed:
       recorder_.on_served(facts_.model, at_ > 0);

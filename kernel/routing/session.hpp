@@ -45,7 +45,6 @@ enum class attempt_result {
 
 struct attempt_report {
   attempt_result what = attempt_result::completed;
-  double rtt_ms = 0;               // > 0 feeds the estimator (also for failures); 0 = no sample
   uint64_t prompt_tokens = 0;
   uint64_t output_tokens = 0;
   bool exclude = false;            // refused: never this agent again in this request (open_timeout)
@@ -63,6 +62,8 @@ class session_events {
   // A slot is held. Never from inside session::next.
   virtual void on_lease(fleet::lease, std::string_view step) = 0;
   virtual void on_exhausted(const exhaustion &) = 0;
+  // The session waits in the capacity queue now; may come from inside the loop turn of next, again after each wake.
+  virtual void on_parked() {}
 
  protected:
   ~session_events() = default;
@@ -72,6 +73,8 @@ class session {
  public:
   virtual ~session() = default;         // leaves any line it waits in
   virtual void next() = 0;              // looks for the next agent; on_lease or on_exhausted follows
+  // The agent answered, or failed after OPEN was sent: one latency sample, counted now (> 0), not at the stream's end.
+  virtual void sample(double rtt_ms) = 0;
   virtual void first_content() = 0;     // FIRST_TOKEN to the instances; no retry from here on
   // Ends the attempt whose lease was handed out: counters, estimator, on_outcome(END), failed set, tries. Then call next()
   // for another agent or destroy the session.

@@ -25,6 +25,7 @@ class session_impl final : public session, public candidate_finder {
   ~session_impl() override;
 
   void next() override;
+  void sample(double rtt_ms) override;
   void first_content() override;
   void report(const attempt_report &) override;
   uint32_t attempts() const override { return forwards_; }

@@ -1,0 +1,202 @@
+"""Real processes for end-to-end tests: engine simulator, router, agents. Port 0 everywhere; every wait has a bound."""
+import json
+import os
+import pathlib
+import re
+import secrets
+import signal
+import subprocess
+import time
+
+import httpx
+import pytest
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("HIVE_BUILD", TOP / "build" / "release"))
+BIN = BUILD / "bin"
+ADMIN_KEY = "admin-key-of-the-end-to-end-tests-0001"
+
+
+def wait_for(what, condition, limit=10.0, pause=0.02):
+    """The first true value of condition(); fails with `what` after `limit` seconds."""
+    end = time.monotonic() + limit
+    last = None
+    while time.monotonic() < end:
+        try:
+            value = condition()
+            if value:
+                return value
+        except (httpx.HTTPError, OSError, KeyError, IndexError) as error:
+            last = error
+        time.sleep(pause)
+    raise AssertionError(f"not within {limit} s: {what} (last error: {last!r})")
+
+
+class Process:
+    """A child that is ended by its id, with its log kept for the failure report."""
+
+    def __init__(self, name, args, folder, env=None):
+        self.name = name
+        self.log_path = folder / f"{name}-{secrets.token_hex(3)}.log"
+        self.out_path = self.log_path.with_suffix(".out")
+        full = {k: v for k, v in os.environ.items() if not k.startswith(("HIVENET_", "GOLOG_"))}
+        full.update(env or {})
+        with open(self.log_path, "wb") as log, open(self.out_path, "wb") as out:
+            self.child = subprocess.Popen([str(a) for a in args], stdout=out, stderr=log, env=full, cwd=folder)
+
+    @property
+    def pid(self):
+        return self.child.pid
+
+    def log(self):
+        return self.log_path.read_text(errors="replace")
+
+    def ready(self, limit=10):
+        def line():
+            if self.child.poll() is not None:
+                raise AssertionError(f"{self.name} ended with {self.child.returncode}:\n{self.log()}")
+            for text in self.out_path.read_text().splitlines():
+                if '"ready":true' in text:
+                    return json.loads(text)
+            return None
+
+        return wait_for(f"{self.name} ready", line, limit)
+
+    def kill(self):
+        if self.child.poll() is None:
+            self.child.send_signal(signal.SIGCONT)
+            self.child.kill()
+        self.child.wait(10)
+
+    def stop(self, limit=15):
+        if self.child.poll() is None:
+            self.child.send_signal(signal.SIGCONT)
+            self.child.terminate()
+        try:
+            return self.child.wait(limit)
+        except subprocess.TimeoutExpired:
+            self.child.kill()
+            raise AssertionError(f"{self.name} did not stop on SIGTERM:\n{self.log()[-4000:]}")
+
+
+class Engine(Process):
+    def __init__(self, folder, *args):
+        super().__init__("engine", [BIN / "engine_sim", *args], folder)
+        self.address = self.ready()["address"]
+        self.url = f"http://{self.address}"
+
+    def faults(self, **switches):
+        httpx.post(self.url + "/sim/faults", json=switches).raise_for_status()
+
+    def state(self):
+        return httpx.get(self.url + "/sim/state").json()
+
+    def requests(self):
+        return httpx.get(self.url + "/sim/requests").json()
+
+
+class Stack:
+    """One test's processes. Everything started through it ends with it."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.secret = secrets.token_hex(32)
+        self.processes = []
+        self.router = None
+
+    def keep(self, process):
+        self.processes.append(process)
+        return process
+
+    def start_engine(self, *args):
+        return self.keep(Engine(self.folder, *args))
+
+    def start_router(self, *args, env=None, http="127.0.0.1:0", link="127.0.0.1:0"):
+        environment = {"HIVENET_ROUTER_JWT_SECRET": self.secret, "HIVENET_ROUTER_ADMIN_API_KEYS": ADMIN_KEY}
+        environment.update(env or {})
+        self.router = self.keep(Process("router", [
+            BIN / "hivenet-router", "--http-port", http, "--metrics-port", "127.0.0.1:0", "--link-listen", link,
+            "--disk-db-path", self.folder / "db", *args], self.folder, environment))
+        said = self.router.ready()
+        self.router.said = said
+        self.url = "http://" + said["http"]
+        self.link = said["link"][0]
+        self.metrics_url = "http://" + said["metrics"] + "/metrics"
+        return self.router
+
+    def start_agent(self, engine, *args, identity="agent.key", kind="vllm", env=None, wait=True, link=None, secret=None):
+        url = engine if isinstance(engine, str) else engine.url
+        environment = {"HIVENET_ROUTER_JWT_SECRET": secret or self.secret}
+        environment.update(env or {})
+        agent = self.keep(Process("agent", [
+            BIN / "hivenet-agent", "--engine", kind, "--backend-url", url, "--router", link or self.link,
+            "--identity-path", self.folder / identity, "--ready-fd", "1", *args], self.folder, environment))
+        agent.peer_id = agent.ready()["peer_id"]
+        if wait:
+            wait_for("agent routable", lambda: self.row(agent.peer_id)["status"]["routable"])
+        return agent
+
+    def admin(self, path, method="GET", key=ADMIN_KEY, **kw):
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        return httpx.request(method, self.url + path, headers=headers, timeout=10, **kw)
+
+    def table(self):
+        return {row["peer_id"]: row for row in self.admin("/admin/routing-table").json()["agents"]}
+
+    def row(self, peer_id):
+        return self.table()[peer_id]
+
+    def metrics(self):
+        """{name{labels}: value} of the exposition."""
+        out = {}
+        for line in httpx.get(self.metrics_url).text.splitlines():
+            if line and not line.startswith("#"):
+                name, value = line.rsplit(" ", 1)
+                out[name] = float(value)
+        return out
+
+    def metric(self, name, **labels):
+        """Sum of the series of that name that carry these labels."""
+        total, found = 0.0, False
+        for key, value in self.metrics().items():
+            if re.split(r"[{ ]", key)[0] != name:
+                continue
+            if all(f'{k}="{v}"' in key for k, v in labels.items()):
+                total, found = total + value, True
+        assert found, f"no series {name} {labels}"
+        return total
+
+    def chat(self, stream=False, model="sim-model", timeout=30, headers=None, **body):
+        body = {"model": model, "messages": [{"role": "user", "content": "hello"}], "stream": stream, **body}
+        return httpx.post(self.url + "/v1/chat/completions", json=body, timeout=timeout, headers=headers)
+
+    def stop(self):
+        for process in reversed(self.processes):
+            process.kill()
+
+
+@pytest.fixture
+def stack(tmp_path, request):
+    s = Stack(tmp_path)
+    yield s
+    s.stop()
+    report = getattr(request.node, "report_call", None)
+    if report is not None and report.failed:
+        for process in s.processes:
+            print(f"\n--- {process.name} {process.pid}\n{process.log()[-6000:]}")
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = (yield).get_result()
+    if report.when == "call":
+        item.report_call = report
+
+
+@pytest.fixture
+def simple(stack):
+    """Router, one agent, one engine."""
+    stack.engine = stack.start_engine("--model", "sim-model")
+    stack.start_router()
+    stack.agent = stack.start_agent(stack.engine)
+    return stack

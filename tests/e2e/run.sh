@@ -1,0 +1,86 @@
+#!/usr/bin/env bash
+# What ./dev run does after the build: an engine (simulated unless one is named), an agent, a router, two real requests.
+# Everything listens on loopback, on ports the system chose; state lives in a fresh folder. Ends with Ctrl-C.
+set -euo pipefail
+top=$(cd "$(dirname "$0")/../.." && pwd)
+bin=$top/build/release/bin
+state=$(mktemp -d)
+pids=()
+stop() {
+  trap - EXIT INT TERM
+  for pid in "${pids[@]}"; do kill -TERM "$pid" 2>/dev/null || true; done
+  for pid in "${pids[@]}"; do wait "$pid" 2>/dev/null || true; done
+  rm -rf "$state"
+}
+trap stop EXIT
+trap 'exit 0' INT TERM
+
+# The first ready line in a file, at most 15 s later.
+ready() {
+  for _ in $(seq 150); do
+    [ -s "$1" ] && grep -q '"ready":true' "$1" && return
+    sleep 0.1
+  done
+  echo "$2 did not become ready; its log:" >&2
+  cat "$state"/*.log >&2
+  exit 1
+}
+field() { sed -n "s/.*\"$2\":\\[*\"\\([^\"]*\\)\".*/\\1/p" "$1" | head -1; }
+
+engine_kind=vllm
+if [ $# -ge 1 ]; then
+  engine=$1
+  page=$(curl -s -m 5 "$engine/metrics" | head -c 65536 || true)
+  case "$page" in *llamacpp:*) engine_kind=llamacpp ;; esac
+else
+  "$bin/engine_sim" --model sim-model --step-ms 20 --tokens 12 >"$state/engine.out" 2>"$state/engine.log" &
+  pids+=($!)
+  ready "$state/engine.out" "the engine simulator"
+  engine=http://$(field "$state/engine.out" address)
+fi
+
+export HIVENET_ROUTER_JWT_SECRET HIVENET_ROUTER_ADMIN_API_KEYS
+HIVENET_ROUTER_JWT_SECRET=$(od -An -N32 -tx1 /dev/urandom | tr -d ' \n')
+HIVENET_ROUTER_ADMIN_API_KEYS=admin-$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
+
+"$bin/hivenet-router" --http-port 127.0.0.1:0 --metrics-port 127.0.0.1:0 --link-listen 127.0.0.1:0 \
+  --disk-db-path "$state/db" >"$state/router.out" 2>"$state/router.log" &
+pids+=($!)
+ready "$state/router.out" "the router"
+router=http://$(field "$state/router.out" http)
+"$bin/hivenet-agent" --engine "$engine_kind" --backend-url "$engine" --router "$(field "$state/router.out" link)" \
+  --identity-path "$state/agent.key" 2>"$state/agent.log" &
+pids+=($!)
+
+model=
+for _ in $(seq 300); do
+  model=$(curl -s "$router/v1/models" | sed -n 's/.*"data":\[{"id":"\([^"]*\)".*/\1/p')
+  [ -n "$model" ] && break
+  sleep 0.1
+done
+[ -n "$model" ] || { echo "the agent did not register; logs:" >&2; cat "$state"/*.log >&2; exit 1; }
+
+echo
+echo "== a streamed chat completion of model $model"
+curl -sS -N "$router/v1/chat/completions" -H 'Content-Type: application/json' \
+  -d "{\"model\":\"$model\",\"stream\":true,\"max_tokens\":12,\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}]}"
+echo "== a buffered one"
+curl -sS "$router/v1/chat/completions" -H 'Content-Type: application/json' \
+  -d "{\"model\":\"$model\",\"max_tokens\":12,\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}]}"
+echo
+echo
+echo "== the routing table"
+curl -sS "$router/admin/routing-table" -H "Authorization: Bearer $HIVENET_ROUTER_ADMIN_API_KEYS" | python3 -m json.tool
+cat <<END
+
+It is up. Try:
+  curl $router/v1/models
+  curl $router/admin/health -H 'Authorization: Bearer $HIVENET_ROUTER_ADMIN_API_KEYS'
+  curl http://$(field "$state/router.out" metrics)/metrics
+engine $engine, OpenAI base URL $router/v1, logs $state/*.log
+Ctrl-C stops everything.
+END
+while kill -0 "${pids[@]}" 2>/dev/null; do sleep 1; done
+echo "a process has ended by itself; logs:" >&2
+cat "$state"/*.log >&2
+exit 1

@@ -1,0 +1,158 @@
+"""What an operator sees: admin API, metrics, plugins, configuration."""
+import json
+import shutil
+import subprocess
+
+import httpx
+import pytest
+
+from conftest import ADMIN_KEY, BIN, BUILD, wait_for
+
+
+def test_admin_answers_only_to_its_key(simple):
+    for key in (None, "wrong", ADMIN_KEY + "x", ""):
+        answer = simple.admin("/admin/health", key=key)
+        assert answer.status_code == 401
+        assert answer.headers["www-authenticate"] == 'Bearer realm="hivenet-router"'
+        assert answer.json()["error"]["code"] == "unauthorized"
+    assert httpx.get(simple.url + "/admin/health", headers={"Authorization": f"bearer   {ADMIN_KEY}"}).status_code == 200
+    assert simple.admin("/admin/nothing").status_code == 404
+
+
+def test_without_an_admin_key_everything_is_closed(stack):
+    stack.start_router(env={"HIVENET_ROUTER_ADMIN_API_KEYS": ""})
+    assert stack.admin("/admin/health", key=None).status_code == 401
+    assert stack.admin("/admin/routing-table", key="anything").status_code == 401
+    assert "HIVENET_ROUTER_ADMIN_API_KEYS" in stack.router.log()
+    assert httpx.get(stack.url + "/health").status_code == 200
+
+
+def test_health_shows_every_line(simple):
+    health = simple.admin("/admin/health").json()
+    assert health["status"] == "healthy" and health["total_agents"] == health["healthy_agents"] == 1
+    assert set(health["lines"]) == {"reading_body", "forward_slot", "selecting", "capacity", "forwarding", "streaming", "storage_jobs"}
+    agent = health["agents"][0]
+    assert set(agent) == {"peer_id", "model", "engine", "version", "capacity", "region", "is_healthy", "last_seen"}
+
+
+def test_routing_table_row_has_the_sheets_shape(simple):
+    simple.chat(max_tokens=2)
+    wait_for("engine signals", lambda: "running_requests" in simple.row(simple.agent.peer_id).get("engine", {}))
+    row = simple.row(simple.agent.peer_id)
+    assert row["metadata"]["model"] == "sim-model" and row["metadata"]["engine"] == "vllm" and row["metadata"]["capacity"] == 10
+    assert row["status"]["healthy"] and row["status"]["backend_healthy"]
+    assert row["universal"]["successful_requests_total"] == 1 and row["universal"]["output_tokens_total"] == 2
+    assert row["hardware"]["memory"]["total_bytes"] > 0
+    assert simple.admin("/admin/agents/" + simple.agent.peer_id).json()["peer_id"] == simple.agent.peer_id
+    assert simple.admin("/admin/agents/nobody").status_code == 404
+
+
+def test_storage_page(simple):
+    page = simple.admin("/admin/storage").json()
+    assert page["backend"] == "lmdb" and page["gc_interval"] == "5s"
+    assert set(page["mem_db"]) == {"metadata_count", "univ_punctual_count", "eng_punctual_count", "hardware_snapshot_count"}
+    assert page["disk_db"]["entry_ttl_days"] == 30 and page["disk_db"]["map_size_bytes"] > 0
+
+
+def test_plugins_page(simple):
+    listed = {p["name"]: p for p in simple.admin("/admin/plugins").json()["plugins"]}
+    for name in ("strategy_least_loaded", "strategy_power_of_two", "gate_srtt", "gate_hardware", "storage_lmdb", "storage_memory",
+                 "transport_zmq", "transport_inproc", "engine_vllm", "engine_llamacpp"):
+        assert listed[name]["state"] == "loaded", listed[name]
+        assert len(listed[name]["sha256"]) == 64
+    assert simple.admin("/admin/plugins/gate_srtt").json()["name"] == "gate_srtt"
+    assert simple.admin("/admin/plugins/nope").status_code == 404
+
+
+def test_the_exposition_passes_promtool_and_counts(simple):
+    for i in range(3):
+        simple.chat(stream=i == 0, max_tokens=1)
+    simple.chat(model="nobody")
+    text = httpx.get(simple.metrics_url).text
+    check = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True)
+    assert check.returncode == 0, check.stdout + check.stderr
+    assert simple.metric("http_server_request_duration_seconds_count", method="POST", route="/v1/chat/completions", status_code="200") == 3
+    assert simple.metric("http_server_request_duration_seconds_count", route="/v1/chat/completions", status_code="404") == 1
+    assert simple.metric("hivenet_router_agent_requests_success_total", peer_id=simple.agent.peer_id) == 3
+    assert simple.metric("hivenet_router_routing_agent_healthy", peer_id=simple.agent.peer_id) == 1
+    assert simple.metric("hivenet_router_policy_primary_routed_total", model="sim-model") == 3
+    assert simple.metric("process_resident_memory_bytes") > 1e6
+    assert simple.metric("hivenet_router_plugin_info", kind="strategy", component="least-loaded") == 1
+    assert 'model="nobody"' not in text, "a caller's text never becomes a label"
+
+
+def test_power_of_two_is_a_strategy_by_file_alone(stack):
+    policy = stack.folder / "policy.yaml"
+    policy.write_text("routing_policy: {strategy: power-of-two}\n")
+    engines = [stack.start_engine() for _ in range(3)]
+    stack.start_router("--policy-file", policy)
+    for i, e in enumerate(engines):
+        stack.start_agent(e, identity=f"{i}.key")
+    for _ in range(60):
+        assert stack.chat(max_tokens=1).status_code == 200
+    assert all(e.state()["served"] >= 5 for e in engines)
+
+
+def run(*args, env=None, cwd=None):
+    return subprocess.run([str(a) for a in args], capture_output=True, text=True, env={"PATH": "/usr/bin:/bin", **(env or {})}, cwd=cwd)
+
+
+def test_check_and_print_config(tmp_path):
+    good = tmp_path / "router.yaml"
+    good.write_text("queue_size: 7\nhttp_port: 127.0.0.1:0\n")
+    assert run(BIN / "hivenet-router", "check", good).returncode == 0
+    shown = run(BIN / "hivenet-router", "--config", good, "--max-concurrent", "9", "--print-config",
+                env={"HIVENET_ROUTER_QUEUE_DEPTH": "3"})
+    assert shown.returncode == 0, shown.stderr
+    for piece in ("queue_size: 7", "router.yaml:1", "max_concurrent: 9", "--max-concurrent", "queue_depth: 3", "HIVENET_ROUTER_QUEUE_DEPTH"):
+        assert piece in shown.stdout, piece
+    bad = tmp_path / "bad.yaml"
+    bad.write_text("queue_siz: 7\nmax_concurrent: zero\n")
+    refused = run(BIN / "hivenet-router", "check", bad)
+    assert refused.returncode != 0
+    for piece in ("bad.yaml:1", "queue_siz", "queue_size", "bad.yaml:2", "max_concurrent"):
+        assert piece in refused.stderr, refused.stderr
+    assert run(BIN / "hivenet-router", "--queue-size", "x").returncode == 2
+    assert run(BIN / "hivenet-router", env={"HIVENET_ROUTER_QUEUE_SIZE": "x"}).returncode != 0
+
+
+def test_plugins_list_of_the_command_line():
+    table = run(BIN / "hivenet-router", "plugins", "list")
+    assert table.returncode == 0 and "gate_srtt" in table.stdout
+    listed = json.loads(run(BIN / "hivenet-router", "plugins", "list", "--json").stdout)
+    assert {p["name"] for p in listed["plugins"]} >= {"gate_srtt", "engine_llamacpp"}
+    assert run(BIN / "hivenet-router", "plugins", "show", "nope").returncode == 1
+
+
+def test_a_plugin_that_is_not_enabled_is_named_where_it_is_missed(tmp_path):
+    config = tmp_path / "router.yaml"
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("routing_policy: {strategy: least-loaded, exclude_if: {gpu_temperature_c: {gt: 85}}}\n")
+    names = [p.stem for p in (BUILD / "plugins").glob("*.so") if p.stem != "gate_hardware"]
+    config.write_text(f"plugins: {{enable: [{', '.join(names)}]}}\npolicy_file: {policy}\nhttp_port: 127.0.0.1:0\nmetrics_port: 127.0.0.1:0\ndisk_db_path: {tmp_path / 'db'}\n")
+    refused = run(BIN / "hivenet-router", "--config", config, cwd=tmp_path)
+    assert refused.returncode == 1
+    assert "gpu_temperature_c" in refused.stderr and "gate_hardware" in refused.stderr
+
+
+@pytest.mark.parametrize("args,words", [
+    (("--http-port", "nonsense"), ["http-port"]),
+    (("--unhealthy-after", "40s"), ["unhealthy-after", "remove-after"]),
+    (("--max-concurrent", "0"), ["max-concurrent"]),
+    (("--session-ttl", "1m"), ["session-ttl"]),
+])
+def test_impossible_settings_are_refused(args, words, tmp_path):
+    refused = run(BIN / "hivenet-router", *args, cwd=tmp_path)
+    assert refused.returncode != 0
+    for w in words:
+        assert w in refused.stderr
+
+
+def test_a_taken_port_is_a_start_failure(simple, tmp_path):
+    refused = run(BIN / "hivenet-router", "--http-port", simple.url[7:], "--metrics-port", "127.0.0.1:0", "--disk-db-path", tmp_path / "x",
+                  cwd=tmp_path)
+    assert refused.returncode == 1 and "http-port" in refused.stderr
+
+
+def test_promtool_is_there():
+    assert shutil.which("promtool")

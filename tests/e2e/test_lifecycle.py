@@ -1,0 +1,193 @@
+"""Agents come, go, freeze and return; routers restart. No request hangs, nothing is counted twice."""
+import signal
+import threading
+import time
+
+import httpx
+
+from conftest import wait_for
+
+
+def test_the_agent_starts_without_engine_and_without_router(stack):
+    stack.start_router()
+    http, link = stack.router.said["http"], stack.link
+    assert stack.router.stop() == 0
+    probe = stack.start_engine()
+    port = probe.address.split(":")[1]
+    probe.kill()
+    agent = stack.start_agent(f"http://127.0.0.1:{port}", wait=False, link=link)
+    time.sleep(0.3)
+    assert agent.child.poll() is None, "it waits for both"
+    engine = stack.start_engine("--port", port)
+    time.sleep(0.3)
+    assert agent.child.poll() is None
+    stack.start_router(http=http, link=link)
+    wait_for("routable", lambda: stack.row(agent.peer_id)["status"]["routable"], limit=35)
+    assert stack.chat(max_tokens=1).status_code == 200
+    assert engine.state()["served"] == 1
+
+
+def test_the_peer_id_is_stable_and_in_libp2p_form(simple):
+    assert simple.agent.peer_id.startswith("12D3KooW")
+    assert (simple.folder / "agent.key").stat().st_mode & 0o777 == 0o600
+    assert (simple.folder / "agent.key").stat().st_size == 68
+    simple.agent.stop()
+    assert simple.start_agent(simple.engine).peer_id == simple.agent.peer_id
+
+
+def test_goodbye_takes_the_agent_out_at_once_and_lets_its_stream_finish(simple):
+    simple.engine.faults(step_ms=20)
+    result = {}
+    thread = threading.Thread(target=lambda: result.update(r=simple.chat(stream=True, max_tokens=40)))
+    thread.start()
+    wait_for("it runs", lambda: simple.engine.state()["running"] == 1)
+    simple.agent.child.terminate()
+    wait_for("draining", lambda: not simple.row(simple.agent.peer_id)["status"]["routable"], limit=2)
+    thread.join(20)
+    assert result["r"].status_code == 200 and result["r"].text.endswith("data: [DONE]\n\n")
+    assert simple.agent.child.wait(10) == 0
+
+
+def test_a_killed_agent_ends_its_requests_at_once_and_comes_back_with_its_history(simple):
+    for _ in range(3):
+        assert simple.chat(max_tokens=1).status_code == 200
+    simple.engine.faults(first_token_ms=60000)
+    result = {}
+
+    def ask():
+        begin = time.monotonic()
+        result["answer"] = simple.chat(max_tokens=1, timeout=40)
+        result["took"] = time.monotonic() - begin
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    wait_for("it runs", lambda: simple.engine.state()["running"] == 1)
+    simple.agent.kill()
+    wait_for("unroutable at once", lambda: not simple.row(simple.agent.peer_id)["status"]["routable"], limit=2)
+    thread.join(40)
+    assert result["answer"].status_code == 503, result["answer"].text
+    assert result["answer"].json()["error"]["code"] == "agent_disconnected"
+    assert result["took"] < 10
+    simple.engine.faults()
+    before = simple.row(simple.agent.peer_id)["universal"]
+    simple.start_agent(simple.engine)
+    after = simple.row(simple.agent.peer_id)
+    assert after["universal"]["successful_requests_total"] == before["successful_requests_total"] == 3
+    assert after["universal"]["srtt_ms"] == before["srtt_ms"]
+    assert after["status"]["active_requests"] == 0
+    assert simple.chat(max_tokens=1).status_code == 200
+
+
+def test_a_frozen_agent_is_noticed_and_recovers(simple):
+    simple.agent.child.send_signal(signal.SIGSTOP)
+    begin = time.monotonic()
+    answer = simple.chat(max_tokens=1, timeout=40)
+    assert answer.status_code == 503 and time.monotonic() - begin < 10
+    wait_for("unroutable", lambda: not simple.row(simple.agent.peer_id)["status"]["routable"], limit=8)
+    simple.agent.child.send_signal(signal.SIGCONT)
+    wait_for("back", lambda: simple.row(simple.agent.peer_id)["status"]["routable"], limit=20)
+    assert simple.chat(max_tokens=1).status_code == 200
+
+
+def test_agents_reconnect_to_a_restarted_router_and_latency_survives_it(simple):
+    for _ in range(4):
+        simple.chat(max_tokens=1)
+    before = simple.row(simple.agent.peer_id)["universal"]
+    http, link = simple.router.said["http"], simple.link
+    assert simple.router.stop() == 0
+    simple.start_router(http=http, link=link)
+    wait_for("registered again", lambda: simple.row(simple.agent.peer_id)["status"]["routable"], limit=20)
+    after = simple.row(simple.agent.peer_id)["universal"]
+    assert after["latency_state"] == "KNOWN" and after["srtt_ms"] == before["srtt_ms"]
+    assert after["successful_requests_total"] == 4
+    assert simple.chat(max_tokens=1).status_code == 200
+
+
+def test_history_of_the_last_flush_survives_kill_9(stack):
+    engine = stack.start_engine()
+    stack.start_router("--universal-flush-interval", "200ms")
+    agent = stack.start_agent(engine)
+    for _ in range(5):
+        stack.chat(max_tokens=1)
+    wait_for("flushed", lambda: stack.admin("/admin/storage").json()["disk_db"]["univ_history_count"] == 1)
+    time.sleep(0.5)
+    http, link = stack.router.said["http"], stack.link
+    stack.router.kill()
+    stack.start_router("--universal-flush-interval", "200ms", http=http, link=link)
+    wait_for("registered again", lambda: stack.row(agent.peer_id)["status"]["routable"], limit=20)
+    assert stack.row(agent.peer_id)["universal"]["successful_requests_total"] == 5
+
+
+def test_silence_makes_unhealthy_then_removed(stack):
+    engine = stack.start_engine()
+    stack.start_router("--heartbeat-interval", "1s", "--unhealthy-after", "2s", "--remove-after", "4s", "--health-check-interval", "500ms")
+    agent = stack.start_agent(engine)
+    agent.kill()
+    wait_for("removed", lambda: agent.peer_id not in stack.table(), limit=12)
+    answer = stack.chat()
+    assert answer.status_code in (404, 503)
+    again = stack.start_agent(engine)
+    assert again.peer_id == agent.peer_id and stack.chat(max_tokens=1).status_code == 200
+
+
+def test_a_sick_engine_takes_its_agent_out_until_it_is_well(stack):
+    engine = stack.start_engine()
+    stack.start_router()
+    agent = stack.start_agent(engine, "--health-check-interval", "100ms")
+    engine.faults(health="down")
+    wait_for("backend unhealthy", lambda: not stack.row(agent.peer_id)["status"]["backend_healthy"], limit=5)
+    answer = stack.chat()
+    assert answer.status_code == 503 and answer.json()["error"]["code"] == "no_agents_available"
+    engine.faults()
+    wait_for("well again", lambda: stack.row(agent.peer_id)["status"]["routable"], limit=5)
+    assert stack.chat(max_tokens=1).status_code == 200
+
+
+def test_a_wrong_secret_is_refused_with_one_clear_line(stack):
+    engine = stack.start_engine()
+    stack.start_router()
+    agent = stack.start_agent(engine, wait=False, secret="0" * 64)
+    wait_for("the agent says why", lambda: "secret" in agent.log().lower(), limit=15)
+    assert agent.peer_id not in stack.table()
+
+
+def test_two_live_agents_with_one_identity_do_not_flap(stack):
+    engine = stack.start_engine()
+    stack.start_router()
+    first = stack.start_agent(engine)
+    second = stack.start_agent(engine, wait=False)
+    assert second.peer_id == first.peer_id
+    wait_for("the newcomer is refused", lambda: "duplicate" in second.log(), limit=15)
+    for _ in range(20):
+        assert stack.row(first.peer_id)["status"]["routable"]
+        assert stack.chat(max_tokens=1).status_code == 200
+    first.kill()
+    wait_for("the other takes over", lambda: stack.chat(max_tokens=1).status_code == 200, limit=15)
+
+
+def test_with_two_workers_the_agent_links_to_both_and_every_connection_is_served(stack):
+    engine = stack.start_engine()
+    stack.start_router("--workers", "2")
+    assert len(stack.router.said["link"]) == 2
+    agent = stack.start_agent(engine)
+    for _ in range(30):  # each its own connection: the kernel spreads them over both workers
+        assert stack.chat(max_tokens=1).status_code == 200
+    assert engine.state()["served"] == 30
+    assert stack.row(agent.peer_id)["status"]["active_requests"] == 0
+
+
+def test_the_router_drains_on_sigterm(simple):
+    simple.engine.faults(step_ms=20)
+    result = {}
+    thread = threading.Thread(target=lambda: result.update(r=simple.chat(stream=True, max_tokens=40)))
+    thread.start()
+    wait_for("it runs", lambda: simple.engine.state()["running"] == 1)
+    simple.router.child.terminate()
+    thread.join(20)
+    assert result["r"].text.endswith("data: [DONE]\n\n")
+    assert simple.router.child.wait(10) == 0
+    try:
+        httpx.get(simple.url + "/health", timeout=2)
+        raise AssertionError("still listening")
+    except httpx.HTTPError:
+        pass

@@ -1,0 +1,155 @@
+"""Choosing: ties, capacity, gates, retries, one deadline, through the real processes."""
+import concurrent.futures
+import re
+import time
+
+import pytest
+
+from conftest import wait_for
+
+
+def start_fleet(stack, count, *agent_args, router_args=(), engine_args=()):
+    engines = [stack.start_engine(*engine_args) for _ in range(count)]
+    stack.start_router(*router_args)
+    agents = [stack.start_agent(e, *agent_args, identity=f"{i}.key") for i, e in enumerate(engines)]
+    return engines, agents
+
+
+def test_equal_agents_share_short_sequential_requests(stack):
+    engines, _ = start_fleet(stack, 4)
+    for _ in range(200):
+        assert stack.chat(max_tokens=1).status_code == 200
+    counts = [e.state()["served"] for e in engines]
+    assert sum(counts) == 200 and all(40 <= c <= 60 for c in counts), counts
+
+
+def test_capacity_is_never_exceeded_and_everybody_is_served(stack):
+    engines, agents = start_fleet(stack, 2, "--capacity", "2", engine_args=("--max-num-seqs", "64", "--first-token-ms", "30"))
+    most = [0, 0]
+    with concurrent.futures.ThreadPoolExecutor(24) as pool:
+        futures = [pool.submit(stack.chat, i % 2 == 0, max_tokens=1) for i in range(24)]
+        while not all(f.done() for f in futures):
+            for k, e in enumerate(engines):
+                most[k] = max(most[k], e.state()["running"])
+        statuses = [f.result().status_code for f in futures]
+    assert statuses == [200] * 24
+    assert max(most) <= 2
+    assert stack.metric("hivenet_router_queue_wait_seconds_count", model="sim-model") >= 1
+
+
+def test_a_full_queue_refuses_with_a_truthful_retry_after(stack):
+    engine = stack.start_engine("--first-token-ms", "3000")
+    stack.start_router("--queue-depth", "1")
+    stack.start_agent(engine, "--capacity", "1")
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        held = pool.submit(stack.chat, max_tokens=1)
+        wait_for("running", lambda: engine.state()["running"] == 1)
+        waiting = pool.submit(stack.chat, max_tokens=1)
+        wait_for("waiting", lambda: stack.admin("/admin/health").json()["waiting_capacity"] == 1)
+        refused = stack.chat(max_tokens=1)
+        assert refused.status_code == 503 and refused.json()["error"]["code"] == "no_capacity"
+        assert int(refused.headers["retry-after"]) >= 1
+        assert held.result().status_code == 200 and waiting.result().status_code == 200
+
+
+def test_one_deadline_covers_everything(stack):
+    engine = stack.start_engine("--first-token-ms", "60000")
+    stack.start_router("--request-timeout", "700ms")
+    agent = stack.start_agent(engine)
+    for stream in (False, True):
+        begin = time.monotonic()
+        answer = stack.chat(stream=stream)
+        assert answer.status_code == 504 and answer.json()["error"]["code"] == "request_timeout"
+        assert 0.6 < time.monotonic() - begin < 2
+    wait_for("the engine was told", lambda: engine.state()["running"] == 0, limit=2)
+    wait_for("slots back", lambda: stack.row(agent.peer_id)["status"]["active_requests"] == 0)
+
+
+def test_a_failing_engine_is_left_for_a_good_one(stack):
+    (bad, good), _ = start_fleet(stack, 2)
+    bad.faults(status=500)
+    for _ in range(8):
+        assert stack.chat(max_tokens=1).status_code == 200
+    bad.kill()
+    for _ in range(8):
+        assert stack.chat(max_tokens=1).status_code == 200
+    assert good.state()["served"] == 16
+
+
+def test_a_policy_file_chooses_by_match_and_gate(stack):
+    policy = stack.folder / "policy.yaml"
+    policy.write_text("""
+routing_policy:
+  match: {region: EU, tags: [fast]}
+  exclude_if: {srtt: {gt: 100000}}
+  strategy: least-loaded
+  max_tries: 2
+""")
+    a, b = stack.start_engine(), stack.start_engine()
+    stack.start_router("--policy-file", policy)
+    stack.start_agent(a, "--region", "EU", "--tags", "fast,prod", identity="a.key")
+    stack.start_agent(b, "--region", "US", "--tags", "fast", identity="b.key")
+    for _ in range(10):
+        assert stack.chat(max_tokens=1).status_code == 200
+    assert (a.state()["served"], b.state()["served"]) == (10, 0)
+
+
+def test_the_srtt_gate_reads_the_live_value(stack):
+    policy = stack.folder / "policy.yaml"
+    policy.write_text("routing_policy: {exclude_if: {srtt: {gt: 150}}, strategy: least-loaded}\n")
+    (slow, fast), agents = start_fleet(stack, 2, router_args=("--policy-file", policy))
+    slow.faults(first_token_ms=400)
+    wait_for("the slow one has been measured", lambda: stack.chat(max_tokens=1) and
+             (stack.row(agents[0].peer_id)["universal"]["srtt_ms"] or 0) > 150, limit=15)
+    before = slow.state()["chats"]
+    for _ in range(10):
+        assert stack.chat(max_tokens=1).status_code == 200
+    assert slow.state()["chats"] == before
+
+
+@pytest.mark.parametrize("text,words", [
+    ("routing_policy: {strategy: nonsense}", ["unknown strategy", "least-loaded", "power-of-two"]),
+    ("routing_policy: {strategy: best-ttft}", ["not yet implemented"]),
+    ("routing_policy: {strategy: least-loaded, exclude_if: {srt: {gt: 1}}}", ["unknown field", "srt"]),
+    ("routing_policy: {strategy: least-loaded, exclude_if: {srtt: {}}}", ["exactly one operator"]),
+    ("routing_policy: {}", ["strategy is required"]),
+    ("routing_policy: {strategy: least-loaded, strategy: power-of-two}", ["policy.yaml:1"]),
+])
+def test_a_bad_policy_stops_the_start_and_says_why(stack, text, words):
+    policy = stack.folder / "policy.yaml"
+    policy.write_text(text)
+    try:
+        stack.start_router("--policy-file", policy)
+    except AssertionError as error:
+        for w in words:
+            assert w in str(error)
+    else:
+        raise AssertionError("the router started")
+
+
+def test_published_latency_follows_from_the_logged_samples(stack):
+    engine = stack.start_engine()
+    stack.start_router(env={"GOLOG_LOG_LEVEL": "metrics=debug"})
+    agent = stack.start_agent(engine)
+    row = stack.row(agent.peer_id)["universal"]
+    assert row["latency_state"] == "UNKNOWN" and row["srtt_ms"] is None and row["rttvar_ms"] is None
+    assert not any(k.startswith("hivenet_router_agent_srtt_ms{") for k in stack.metrics())
+    for delay in (0, 30, 5, 80, 0):
+        engine.faults(first_token_ms=delay)
+        assert stack.chat(stream=delay == 5, max_tokens=1).status_code == 200
+    samples = [float(r) for r in re.findall(r"r_ms=(\S+)", stack.router.log())]
+    assert len(samples) == 5
+    srtt, rttvar = samples[0], samples[0] / 2
+    for r in samples[1:]:
+        rttvar = 0.75 * rttvar + 0.25 * abs(srtt - r)
+        srtt = 0.5 * srtt + 0.5 * r if r < srtt else 0.875 * srtt + 0.125 * r
+    row = stack.row(agent.peer_id)["universal"]
+    assert row["latency_state"] == "KNOWN"
+    assert abs(row["srtt_ms"] - srtt) < 1e-6 and abs(row["rttvar_ms"] - rttvar) < 1e-6
+    labels = dict(peer_id=agent.peer_id, model="sim-model", engine="vllm", organization="Unknown", machine="Unknown")
+    assert abs(stack.metric("hivenet_router_agent_srtt_ms", **labels) - srtt) < 1e-6
+    assert abs(stack.metric("hivenet_router_agent_rttvar_ms", **labels) - rttvar) < 1e-6
+    assert stack.admin("/admin/metrics/reset", "POST").json()["status"] == "metrics reset"
+    row = stack.row(agent.peer_id)["universal"]
+    assert row["latency_state"] == "UNKNOWN" and row["srtt_ms"] is None and row["successful_requests_total"] == 0
+    assert stack.admin("/admin/storage").json()["disk_db"]["univ_history_count"] == 0
