@@ -82,8 +82,9 @@ class client {
   size_t kept() const;
   size_t open() const;
 
+  class impl;  // in client_call.hpp
+
  private:
-  class impl;
   std::shared_ptr<impl> impl_;
 };
 

@@ -15,14 +15,12 @@
 #include <string_view>
 
 #include "base/loop.hpp"
+#include "http/connector.hpp"
 #include "http/decoder.hpp"
 #include "http/head.hpp"
 #include "http/server.hpp"
 
 namespace hive::http {
-
-using loop_executor = boost::asio::io_context::executor_type;
-using loop_socket = boost::asio::basic_stream_socket<boost::asio::ip::tcp, loop_executor>;
 
 class connection;
 
