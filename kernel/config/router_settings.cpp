@@ -160,7 +160,6 @@ void finish(const table &t, router_settings &r, std::vector<status> &problems, s
     problems.push_back(fail(errc::unsupported, "\"" + r.written.auth_mode + "\" is not supported in this release; only none is", t.find("auth-mode")->source));
   for (const auto &[name, where] : {std::pair{"http-port", &r.http}, std::pair{"metrics-port", &r.metrics}})
     if (t.origin_of(name) == origin::built_in) where->host = "127.0.0.1";
-    else if (*where == address{}) problems.push_back(fail(errc::invalid, "must not be empty; write one like :8080", name));
 
   const auto must_be_less = [&](const char *a, const duration &less, const char *b, const duration &more) {
     if (less.ns < more.ns) return;

@@ -123,10 +123,6 @@ struct writer {
     return {};
   }
   status operator()(address *out) const {
-    if (one().empty()) {
-      *out = {};
-      return {};
-    }
     auto value = parse_address(one());
     if (!value) return value.why();
     *out = *std::move(value);
@@ -165,6 +161,7 @@ setting &setting::check(std::function<status(const std::string &)> one) { checks
 setting &setting::shown_as(std::string text) { placeholder = std::move(text); return *this; }
 setting &setting::also_env(std::string variable) { env.push_back(std::move(variable)); return *this; }
 setting &setting::alias(std::string flag) { aliases.push_back(std::move(flag)); return *this; }
+setting &setting::also_flag(std::string flag) { other_flags.push_back(std::move(flag)); return *this; }
 setting &setting::no_env() { env.clear(); return *this; }
 setting &setting::no_flag() { has_flag = false; return *this; }
 setting &setting::no_file() { key.clear(); return *this; }
@@ -199,9 +196,9 @@ origin table::origin_of(std::string_view name) const {
 }
 
 setting *table::by_flag(std::string_view flag) {
+  const auto holds = [&](const std::vector<std::string> &names) { return std::find(names.begin(), names.end(), flag) != names.end(); };
   for (setting &row : rows_)
-    if (row.has_flag && (row.name == flag || std::find(row.aliases.begin(), row.aliases.end(), flag) != row.aliases.end()))
-      return &row;
+    if (row.has_flag && (row.name == flag || holds(row.aliases) || holds(row.other_flags))) return &row;
   return nullptr;
 }
 
@@ -313,7 +310,7 @@ std::vector<std::string> table::apply_flags(const std::vector<std::string> &argu
       problems.push_back(fail(errc::invalid, "needs a value", shown));
       continue;
     }
-    if (row->name != name) warnings.push_back(shown + " is an old name of --" + row->name + "; use that");
+    if (std::find(row->aliases.begin(), row->aliases.end(), name) != row->aliases.end()) warnings.push_back(shown + " is an old name of --" + row->name + "; use that");
     if (!row->unused_why.empty()) warnings.push_back(shown + " is accepted but not used: " + row->unused_why);
 
     std::vector<std::string> values{value};

@@ -36,6 +36,7 @@ class setting {
   setting &shown_as(std::string placeholder);   // in help, instead of the type's name
   setting &also_env(std::string name);          // read when the first variable is not set
   setting &alias(std::string flag);             // accepted and warned about
+  setting &also_flag(std::string flag);         // another name, as good as the first
   setting &no_env();
   setting &no_flag();
   setting &no_file();
@@ -46,7 +47,7 @@ class setting {
   setting &later();                             // refused: "not supported in this release"
 
   std::string name, built_in, help, section, key, placeholder, unused_why;
-  std::vector<std::string> env, aliases, allowed;
+  std::vector<std::string> env, aliases, other_flags, allowed;
   target where;
   uint64_t min = 0, max = INT64_MAX;
   bool has_range = false, has_flag = true, is_repeatable = false, is_secret = false, is_later = false;

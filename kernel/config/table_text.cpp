@@ -30,7 +30,7 @@ struct shower {
   std::string operator()(const bool *v) const { return *v ? "true" : "false"; }
   std::string operator()(const duration *v) const { return format_duration(v->ns); }
   std::string operator()(const byte_count *v) const { return std::to_string(v->bytes); }
-  std::string operator()(const address *v) const { return *v == address{} ? "\"\"" : scalar(v->text()); }
+  std::string operator()(const address *v) const { return scalar(v->text()); }
   std::string operator()(const std::vector<std::string> *v) const {
     std::string out = "[";
     for (const std::string &item : *v) out += (out.size() > 1 ? ", " : "") + scalar(item);
@@ -106,6 +106,7 @@ std::string type_name(const setting &row) {
 
 std::string table::value_text(const setting &row) const {
   if (row.is_secret && !std::visit(emptiness{}, row.where)) return std::string(mask);
+  if (std::holds_alternative<address *>(row.where) && row.from == origin::built_in && row.built_in.empty()) return "\"\"";
   return std::visit(shower{}, row.where);
 }
 
@@ -169,6 +170,7 @@ std::string table::markdown() const {
     if (const std::string range = range_of(row); !range.empty()) value += ", " + range;
     std::string text = row.help;
     if (row.is_repeatable) text += " May be given several times.";
+    for (const std::string &other : row.other_flags) text += " Also `--" + other + "`.";
     for (const std::string &old : row.aliases) text += " Old name: `--" + old + "`.";
     if (row.is_later) text += " **Not supported in this release**: setting it is refused.";
     if (!row.unused_why.empty()) text += " Accepted, not used: " + row.unused_why + ".";
