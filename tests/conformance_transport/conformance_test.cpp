@@ -2,6 +2,7 @@
 #include <dirent.h>
 
 #include <atomic>
+#include <ostream>
 #include <string>
 #include <thread>
 
@@ -13,6 +14,7 @@ namespace {
 struct subject {
   const char *name;
   const char *path;
+  friend void PrintTo(const subject &s, std::ostream *out) { *out << s.name; }
 };
 
 class transports : public testing::TestWithParam<subject> {
