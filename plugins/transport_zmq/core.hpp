@@ -15,6 +15,8 @@
 namespace hive::transport_zmq {
 
 inline constexpr uint64_t ns_per_ms = 1'000'000;
+// libzmq measures the encrypted frame: command name, nonce, flags and authenticator are 33 bytes more than the message.
+inline constexpr int64_t curve_envelope_bytes = 64;
 inline constexpr uint64_t no_wake = UINT64_MAX;
 
 // How much one pump may still do. The clock is read every sixteenth event only.
@@ -64,7 +66,7 @@ inline void set_common_options(void *socket, const core &c) {
   set_option(socket, ZMQ_LINGER, 0);
   set_option(socket, ZMQ_SNDHWM, c.set.hwm);
   set_option(socket, ZMQ_RCVHWM, c.set.hwm);
-  const int64_t largest = max_message_bytes;
+  const int64_t largest = max_message_bytes + curve_envelope_bytes;
   zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &largest, sizeof largest);
   zmq_setsockopt(socket, ZMQ_AFFINITY, &c.affinity, sizeof c.affinity);
   set_option(socket, ZMQ_HEARTBEAT_IVL, c.set.heartbeat_ms);

@@ -19,7 +19,7 @@ std::string gatekeeper::start(void *zmq_context, void *socket, uint64_t serial) 
   wake_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
   if (wake_ < 0) return "no descriptor left for the monitor";
   const std::string at = "inproc://hive.gate." + std::to_string(serial);
-  const int events = ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED;
+  const int events = ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_MONITOR_STOPPED;
   if (zmq_socket_monitor(socket, at.c_str(), events) != 0) return std::string("monitor: ") + zmq_strerror(zmq_errno());
   socket_ = socket;
   monitor_ = zmq_socket(zmq_context, ZMQ_PAIR);

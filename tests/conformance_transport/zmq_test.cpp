@@ -1,0 +1,209 @@
+// What only the ZeroMQ transport can get wrong: strangers at its port, limits, its configuration.
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <zmq.h>
+
+#include <cstring>
+#include <string>
+
+#include "node.hpp"
+
+namespace hive::conformance {
+namespace {
+
+const hive_component *plugin() {
+  static const hive_component *loaded = load_component(TRANSPORT_ZMQ);
+  return loaded;
+}
+
+uint16_t port_of(const std::string &bound) { return static_cast<uint16_t>(std::stoul(bound.substr(bound.rfind(':') + 1))); }
+
+int raw_connection(uint16_t port) {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(port);
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  EXPECT_EQ(connect(fd, reinterpret_cast<sockaddr *>(&to), sizeof to), 0);
+  return fd;
+}
+
+TEST(transport_zmq, strangers_with_garbage_are_cut_and_others_go_on) {
+  const key_pair rk = make_keys(), ak = make_keys();
+  const std::string json = R"({"handshake_timeout_ms":300})";
+  node router(plugin(), rk, {}, json), agent(plugin(), ak, rk.own, json);
+  ASSERT_EQ(router.listen("127.0.0.1:0"), HIVE_OK);
+  std::vector<int> strangers;
+  for (int i = 0; i < 20; ++i) {
+    strangers.push_back(raw_connection(port_of(router.bound)));
+    const std::string garbage = i % 2 == 0 ? "GET / HTTP/1.1\r\n\r\n" : std::string("\xff\0\0\0\0\0\0\0\1\x7f\3", 11) + std::string(200, '\x01');
+    const size_t n = i % 5 != 0 ? garbage.size() : 1;
+    EXPECT_EQ(::send(strangers.back(), garbage.data(), n, MSG_NOSIGNAL), static_cast<ssize_t>(n));
+  }
+  const hive_peer peer = agent.dial(router.bound);
+  ASSERT_TRUE(drive({&router, &agent}, [&] { return router.peers.size() == 1 && agent.peers.size() == 1; }));
+  int answers = 0;
+  router.on_message = [&](hive_peer id, const hive_message &) { router.send(id, "answer"); };
+  agent.on_message = [&](hive_peer, const hive_message &) {
+    if (++answers < 500) agent.send(peer, "question");
+  };
+  agent.send(peer, "question");
+  EXPECT_TRUE(drive({&router, &agent}, [&] { return answers == 500; }));
+  const auto cut = [&] {
+    for (const int fd : strangers) {
+      char c[256];
+      if (const auto n = recv(fd, c, sizeof c, MSG_DONTWAIT); n > 0 || (n < 0 && errno == EAGAIN)) return false;
+    }
+    return true;
+  };
+  EXPECT_TRUE(drive({&router, &agent}, cut));
+  EXPECT_EQ(router.peers.size(), 1u);
+  EXPECT_TRUE(router.losses.empty());
+  for (const int fd : strangers) close(fd);
+}
+
+TEST(transport_zmq, connections_of_one_address_are_limited_and_free_their_place) {
+  const key_pair rk = make_keys(), ak = make_keys();
+  node router(plugin(), rk, {}, R"({"max_connections_per_ip":3,"limit_loopback":true})"), agent(plugin(), ak, rk.own);
+  ASSERT_EQ(router.listen("127.0.0.1:0"), HIVE_OK);
+  std::vector<hive_peer> dialled;
+  for (int i = 0; i < 3; ++i) dialled.push_back(agent.dial(router.bound));
+  ASSERT_TRUE(drive({&router, &agent}, [&] { return router.peers.size() == 3 && agent.peers.size() == 3; }));
+  const hive_peer above = agent.dial(router.bound);
+  ASSERT_TRUE(drive({&router, &agent}, [&] { return agent.losses_of(above) == 1; }));
+  EXPECT_EQ(router.peers.size(), 3u);
+  EXPECT_TRUE(router.losses.empty());
+  agent.close_peer(dialled[0], 1000);
+  ASSERT_TRUE(drive({&router, &agent}, [&] { return router.losses.size() == 1 && agent.losses.size() == 2; }));
+  agent.dial(router.bound);
+  EXPECT_TRUE(drive({&router, &agent}, [&] { return router.peers.size() == 4; }));
+}
+
+TEST(transport_zmq, loopback_is_exempt_from_the_limit_unless_asked) {
+  const key_pair rk = make_keys(), ak = make_keys();
+  node router(plugin(), rk, {}, R"({"max_connections_per_ip":1})"), agent(plugin(), ak, rk.own);
+  ASSERT_EQ(router.listen("127.0.0.1:0"), HIVE_OK);
+  for (int i = 0; i < 4; ++i) agent.dial(router.bound);
+  EXPECT_TRUE(drive({&router, &agent}, [&] { return router.peers.size() == 4; }));
+}
+
+TEST(transport_zmq, strangers_in_their_handshake_are_limited) {
+  const key_pair rk = make_keys();
+  node router(plugin(), rk, {}, R"({"max_strangers":4})");
+  ASSERT_EQ(router.listen("127.0.0.1:0"), HIVE_OK);
+  std::vector<int> held;
+  for (int i = 0; i < 8; ++i) held.push_back(raw_connection(port_of(router.bound)));
+  int ended = 0;
+  EXPECT_TRUE(drive({&router}, [&] {
+    ended = 0;
+    for (const int fd : held) {
+      char c[256];
+      const auto n = recv(fd, c, sizeof c, MSG_DONTWAIT);
+      ended += n == 0 || (n < 0 && errno != EAGAIN);
+    }
+    return ended == 4;
+  }, std::chrono::seconds(2))) << ended;
+  for (const int fd : held) close(fd);
+}
+
+TEST(transport_zmq, a_port_that_never_answers_is_lost_as_timeout) {
+  const int silent = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in at{};
+  at.sin_family = AF_INET;
+  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ASSERT_EQ(bind(silent, reinterpret_cast<sockaddr *>(&at), sizeof at), 0);
+  ASSERT_EQ(listen(silent, 4), 0);
+  socklen_t n = sizeof at;
+  getsockname(silent, reinterpret_cast<sockaddr *>(&at), &n);
+  node agent(plugin(), make_keys(), make_keys().own, R"({"handshake_timeout_ms":300})");
+  const hive_peer peer = agent.dial("127.0.0.1:" + std::to_string(ntohs(at.sin_port)));
+  ASSERT_TRUE(drive({&agent}, [&] { return agent.losses_of(peer) == 1; }));
+  EXPECT_EQ(agent.losses[0].reason, HIVE_LOST_TIMEOUT) << agent.losses[0].text;
+  close(silent);
+}
+
+// A foreign DEALER with valid CURVE keys: what it may not do is choose its routing id or speak in several frames.
+struct foreign {
+  void *context = zmq_ctx_new();
+  void *socket = zmq_socket(context, ZMQ_DEALER);
+  foreign(const std::string &address, const key &router, const std::string &routing_id) {
+    const key_pair own = make_keys();
+    const int no = 0;
+    zmq_setsockopt(socket, ZMQ_LINGER, &no, sizeof no);
+    zmq_setsockopt(socket, ZMQ_CURVE_SERVERKEY, router.data(), router.size());
+    zmq_setsockopt(socket, ZMQ_CURVE_PUBLICKEY, own.own.data(), own.own.size());
+    zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, own.secret.data(), own.secret.size());
+    if (!routing_id.empty()) zmq_setsockopt(socket, ZMQ_ROUTING_ID, routing_id.data(), routing_id.size());
+    zmq_connect(socket, ("tcp://" + address).c_str());
+  }
+  ~foreign() {
+    zmq_close(socket);
+    zmq_ctx_term(context);
+  }
+};
+
+TEST(transport_zmq, a_message_of_several_frames_ends_its_connection) {
+  const key_pair rk = make_keys();
+  node router(plugin(), rk);
+  ASSERT_EQ(router.listen("127.0.0.1:0"), HIVE_OK);
+  foreign f(router.bound, rk.own, "");
+  zmq_send(f.socket, "one", 3, ZMQ_SNDMORE);
+  zmq_send(f.socket, "two", 3, 0);
+  ASSERT_TRUE(drive({&router}, [&] { return router.losses.size() == 1; }));
+  EXPECT_EQ(router.losses[0].reason, HIVE_LOST_PROTOCOL);
+  EXPECT_TRUE(router.messages.empty());
+}
+
+TEST(transport_zmq, a_chosen_routing_id_never_becomes_a_peer) {
+  const key_pair rk = make_keys(), ak = make_keys();
+  node router(plugin(), rk), agent(plugin(), ak, rk.own);
+  ASSERT_EQ(router.listen("127.0.0.1:0"), HIVE_OK);
+  foreign f(router.bound, rk.own, "agent-1");
+  for (int i = 0; i < 10; ++i) zmq_send(f.socket, "mine", 4, ZMQ_DONTWAIT);
+  agent.dial(router.bound);
+  ASSERT_TRUE(drive({&router, &agent}, [&] { return router.peers.size() == 1; }));
+  EXPECT_EQ(router.peers[0].from, ak.own);
+  drive({&router, &agent}, [] { return false; }, std::chrono::milliseconds(100));
+  EXPECT_EQ(router.peers.size(), 1u);
+  EXPECT_TRUE(router.messages.empty());
+}
+
+TEST(transport_zmq, an_oversized_frame_ends_only_its_own_connection) {
+  const key_pair rk = make_keys(), ak = make_keys();
+  node router(plugin(), rk), agent(plugin(), ak, rk.own);
+  ASSERT_EQ(router.listen("127.0.0.1:0"), HIVE_OK);
+  agent.dial(router.bound);
+  ASSERT_TRUE(drive({&router, &agent}, [&] { return router.peers.size() == 1; }));
+  foreign f(router.bound, rk.own, "");
+  zmq_send(f.socket, "small", 5, 0);
+  ASSERT_TRUE(drive({&router, &agent}, [&] { return router.peers.size() == 2; }));
+  const std::string large(1 << 20, 'x');
+  zmq_send(f.socket, large.data(), large.size(), 0);
+  ASSERT_TRUE(drive({&router, &agent}, [&] { return router.losses.size() == 1; }));
+  EXPECT_EQ(router.losses[0].id, router.peers[1].id);
+  EXPECT_TRUE(agent.losses.empty());
+}
+
+TEST(transport_zmq, its_configuration_is_checked) {
+  struct sink_text {
+    std::string text;
+  } words;
+  const hive_error_sink err{sizeof(hive_error_sink), 0, &words,
+                            [](void *ctx, hive_status, hive_str t) noexcept { static_cast<sink_text *>(ctx)->text.assign(t.ptr, t.len); }};
+  const auto check = [&](std::string_view json) {
+    const hive_config c{sizeof c, 0, HIVE_STR("link"), {json.data(), json.size()}, nullptr};
+    return plugin()->check(&c, &err);
+  };
+  EXPECT_EQ(check("{}"), HIVE_OK);
+  EXPECT_EQ(check(R"({"hwm": 16, "limit_loopback": true})"), HIVE_OK);
+  EXPECT_EQ(check(R"({"hwm":0})"), HIVE_E_CONFIG);
+  EXPECT_NE(words.text.find("hwm must be"), std::string::npos) << words.text;
+  EXPECT_EQ(check(R"({"heartbeat_ms":2000,"heartbeat_timeout_ms":1000})"), HIVE_E_CONFIG);
+  EXPECT_NE(words.text.find("heartbeat_timeout_ms (1000)"), std::string::npos) << words.text;
+}
+
+}  // namespace
+}  // namespace hive::conformance
