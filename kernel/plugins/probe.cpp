@@ -140,6 +140,7 @@ result<std::string> probe(int fd, const settings &s) {
     return fail(errc::corrupt, "ended its probe process with exit code " + std::to_string(WEXITSTATUS(state)) +
                                    (words.empty() ? std::string() : ": " + std::string(trim(words.substr(0, 500)))));
   }
+  if (description.empty()) return fail(errc::corrupt, "ended its probe process while it was loaded, before it could be described");
   return description;
 }
 
