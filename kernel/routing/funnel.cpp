@@ -14,6 +14,10 @@ constexpr uint32_t nowhere = UINT32_MAX;
 
 uint32_t index_of(const fleet::pool &pool, const fleet::agent *who) { return pool.index_of(*who).value_or(nowhere); }
 
+bool listed(const std::vector<const fleet::agent *> &list, const fleet::agent *who) {
+  return std::find(list.begin(), list.end(), who) != list.end();
+}
+
 const double *column_of(const hive_pool &view, hive_column id) { return hive_column_at(&view, id); }
 const uint64_t *age_of(const hive_pool &view, hive_column id) {
   return id < view.column_count && view.sampled_ns ? view.sampled_ns[id] : nullptr;
@@ -122,6 +126,16 @@ funnel_result run_funnel(const fleet::pool &pool, lane &where, step &s, selectio
   return {verdict::chosen, chosen};
 }
 
+bool fits_but_for_capacity(const fleet::pool &pool, step &s, const selection &sel, uint32_t index) {
+  const fleet::pool_row &row = pool.row(index);
+  if (!s.fits(pool, sel.capability)[index] || !row.usable()) return false;
+  if (listed(sel.failed, row.who.get()) || listed(sel.barred, row.who.get())) return false;
+  const hive_pool view = pool.view();
+  return std::none_of(s.rules().begin(), s.rules().end(), [&](const bound_rule &r) {
+    return scan::violated(r.bound, column_of(view, r.column), age_of(view, r.column), sel.request.now_ns, index);
+  });
+}
+
 std::string_view to_string(funnel_gate g) {
   switch (g) {
     case funnel_gate::none: return "none";
@@ -180,10 +194,6 @@ class tally {
 
 std::string strategy_id(const instance &one) {
   return one.component ? std::string(one.component->id.ptr, one.component->id.len) : "built-in";
-}
-
-bool listed(const std::vector<const fleet::agent *> &list, const fleet::agent *who) {
-  return std::find(list.begin(), list.end(), who) != list.end();
 }
 
 // Which fields an agent violates. Custom gates are asked again, once each and only if it comes to that.

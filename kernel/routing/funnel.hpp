@@ -28,6 +28,9 @@ struct selection {
 // Fills now_ns and tie_seed of the request. `full`: somebody passed gates 1 to 5, none is free (W2).
 funnel_result run_funnel(const fleet::pool &, lane &, step &, selection &);
 
+// The static gates and the thresholds for one agent, capacity aside (custom rules are taken to pass).
+bool fits_but_for_capacity(const fleet::pool &, step &, const selection &, uint32_t index);
+
 // The gates in their order; gate 8 is the strategy that chose nobody.
 enum class funnel_gate : uint8_t { none = 0, model_filter, health, capability, match, prev_failures, capacity, exclude_if, strategy };
 std::string_view to_string(funnel_gate);

@@ -78,7 +78,7 @@ class router {
 
   // Before the pool's first agent may be routed to. On an error (a component that cannot be made) the model stays unknown.
   status add_pool(std::shared_ptr<fleet::pool>);
-  void remove_pool(std::string_view model);
+  void remove_pool(std::string_view model);   // of a pool that will not come back
   // Once a second: destroys instances nobody uses any more, warns of components that answered wrongly.
   void sweep();
 

@@ -1,0 +1,76 @@
+#include "routing/scan.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+#include <vector>
+
+namespace hive::routing {
+namespace {
+
+TEST(scan, rules_agree_with_their_scalar_form_at_every_length) {
+  std::mt19937 chance(7);
+  for (const uint32_t n : {0u, 1u, 3u, 4u, 7u, 8u, 31u, 33u, 100u, 257u}) {
+    std::vector<double> values(n);
+    std::vector<uint64_t> sampled(n);
+    for (uint32_t i = 0; i < n; ++i) {
+      values[i] = chance() % 4 == 0 ? NAN : chance() % 5;
+      sampled[i] = chance() % 100;
+    }
+    for (const comparison op : {comparison::gt, comparison::gte, comparison::lt, comparison::lte})
+      for (const bool exclude : {false, true})
+        for (const uint64_t age : {0u, 50u}) {
+          const threshold t{op, 2, exclude, age};
+          std::vector<uint8_t> keep(n, 1);
+          if (n > 2) keep[2] = 0;
+          std::vector<uint8_t> want = keep;
+          for (uint32_t i = 0; i < n; ++i) {
+            const bool gone = std::isnan(values[i]) || (age && 100 - sampled[i] > age);
+            const double v = values[i];
+            const bool hit = op == comparison::gt ? v > 2 : op == comparison::gte ? v >= 2 : op == comparison::lt ? v < 2 : v <= 2;
+            if (gone ? exclude : hit) want[i] = 0;
+          }
+          scan::apply(t, values.data(), sampled.data(), 100, keep.data(), n);
+          EXPECT_EQ(keep, want);
+        }
+  }
+}
+
+TEST(scan, a_column_nobody_publishes_is_missing_for_all) {
+  std::vector<uint8_t> keep(5, 1);
+  scan::apply({comparison::gt, 0, false, 0}, nullptr, nullptr, 0, keep.data(), 5);
+  EXPECT_EQ(keep, std::vector<uint8_t>(5, 1));
+  scan::apply({comparison::gt, 0, true, 0}, nullptr, nullptr, 0, keep.data(), 5);
+  EXPECT_EQ(keep, std::vector<uint8_t>(5, 0));
+}
+
+TEST(scan, gather_keeps_order) {
+  std::mt19937 chance(3);
+  for (uint32_t n = 0; n < 70; ++n) {
+    std::vector<uint8_t> keep(n);
+    std::vector<uint32_t> want;
+    for (uint32_t i = 0; i < n; ++i) {
+      keep[i] = (i / 8) % 3 == 0 ? 1 : (i / 8) % 3 == 1 ? 0 : chance() % 2;
+      if (keep[i]) want.push_back(i);
+    }
+    std::vector<uint32_t> got(n + 8);
+    got.resize(scan::gather(keep.data(), n, got.data()));
+    EXPECT_EQ(got, want);
+  }
+}
+
+TEST(scan, least_loaded_shares_ties_and_puts_unknown_last) {
+  const std::vector<double> load = {0.5, 0.25, NAN, 0.25, 0.25};
+  const std::vector<uint32_t> all = {0, 1, 2, 3, 4};
+  std::vector<uint32_t> got;
+  for (uint64_t seed = 0; seed < 4; ++seed) got.push_back(scan::least_loaded(load.data(), all.data(), 5, seed));
+  EXPECT_EQ(got, (std::vector<uint32_t>{1, 3, 4, 1}));
+  const std::vector<uint32_t> unknown = {2};
+  EXPECT_EQ(scan::least_loaded(load.data(), unknown.data(), 1, 5), 2u);
+  EXPECT_EQ(scan::least_loaded(nullptr, all.data(), 5, 2), 2u);
+}
+
+}  // namespace
+}  // namespace hive::routing

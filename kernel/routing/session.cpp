@@ -135,7 +135,9 @@ bool session_impl::settle(entered e) {
   } else {
     saw_full_ = true;
     only_unregistered_ = false;
-    leave_step(emptiness{funnel_gate::capacity, "at_capacity=" + std::to_string(selection_.held)}.text());
+    // None held: somebody was free for those ahead in the line, and the line is full.
+    leave_step(emptiness{funnel_gate::capacity, selection_.held ? "at_capacity=" + std::to_string(selection_.held)
+                                                                : std::string("queue_full")}.text());
   }
   return false;
 }
@@ -202,7 +204,12 @@ void session_impl::on_taken(fleet::pool &pool, uint32_t index) {
   ++route_->steps[at_]->strategy().leases;
 }
 
+bool session_impl::fits(fleet::pool &pool, uint32_t index) {
+  return fits_but_for_capacity(pool, *route_->steps[at_], selection_, index);
+}
+
 bool session_impl::reads(hive_column id) const { return route_->steps[at_]->reads(id); }
+bool session_impl::reads_rise(hive_column id) const { return route_->steps[at_]->reads_rise(id); }
 
 void session_impl::sample(double rtt_ms) {
   if (taken_ && rtt_ms > 0) recorder_.on_sample({taken_, taken_generation_, facts_.request_id, facts_.streaming, rtt_ms});

@@ -1,6 +1,6 @@
 // The session over a compiled route (routing sheet sections 8 and 12). Private to the room: others see session.hpp.
 //
-// Everything but find, on_taken and reads runs on the session's loop; those three come with the pool's lock held.
+// Everything runs on the session's loop; find, on_taken, fits and the two reads with the pool's lock held, fits on any thread.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,9 @@ class session_impl final : public session, public candidate_finder {
   funnel_result find(fleet::pool &) override;
   void on_taken(fleet::pool &, uint32_t index) override;
   void on_wake(uint64_t generation) override;
+  bool fits(fleet::pool &, uint32_t index) override;
   bool reads(hive_column) const override;
+  bool reads_rise(hive_column) const override;
 
  private:
   struct turn final : turn_task {

@@ -61,11 +61,15 @@ status step::bind_gates(const policy_step &from, const instance_store::place &at
   for (const field_rule &rule : from.exclude_if) {
     const auto served = around.source.field(rule.field);
     if (!served) return fail(errc::not_found, "no enabled plugin serves field '" + rule.field + "'", "exclude_if");
-    const hive_column column = around.columns.intern(text_of(served->field->column));
-    if (column == 0)
-      return fail(errc::exhausted, "field '" + rule.field + "' reads signal '" + text_of(served->field->column) +
-                                       "', and the router's limit of signal names is reached", "exclude_if");
-    if (std::find(reads_.begin(), reads_.end(), column) == reads_.end()) reads_.push_back(column);
+    hive_column column = 0;
+    if (const std::string signal = text_of(served->field->column); !signal.empty()) {
+      column = around.columns.intern(signal);
+      if (column == 0)
+        return fail(errc::exhausted, "field '" + rule.field + "' reads signal '" + signal +
+                                         "', and the router's limit of signal names is reached", "exclude_if");
+    }
+    // A custom rule may read more signals than it declares.
+    reads_all_ = reads_all_ || !rule.bound;
     if (rule.bound) {
       rules_.push_back({*rule.bound, column, rule.field});
       continue;
@@ -90,7 +94,15 @@ status step::bind_gates(const policy_step &from, const instance_store::place &at
   return {};
 }
 
-bool step::reads(hive_column id) const { return std::find(reads_.begin(), reads_.end(), id) != reads_.end(); }
+bool step::reads(hive_column id) const {
+  return reads_all_ || std::any_of(rules_.begin(), rules_.end(), [id](const bound_rule &r) { return r.column == id; });
+}
+
+bool step::reads_rise(hive_column id) const {
+  return reads_all_ || std::any_of(rules_.begin(), rules_.end(), [id](const bound_rule &r) {
+           return r.column == id && (r.bound.op == comparison::lt || r.bound.op == comparison::lte);
+         });
+}
 
 const uint8_t *step::fits(const fleet::pool &pool, std::string_view capability) {
   constexpr size_t most = 4;

@@ -48,7 +48,9 @@ class step {
   const std::vector<bound_rule> &rules() const { return rules_; }
   const std::vector<custom_gate> &gates() const { return gates_; }
   instance &strategy() const { return *strategy_; }
+  // Whether a change of the column, or only its rise, can change a verdict of this step.
   bool reads(hive_column) const;
+  bool reads_rise(hive_column) const;
   hive_column load() const { return load_; }
 
   // Requires: the pool's lock. One byte a slot: an agent is there, has the capability and matches.
@@ -77,7 +79,7 @@ class step {
   bool exclude_on_error_ = false;
   std::vector<bound_rule> rules_;
   std::vector<custom_gate> gates_;
-  std::vector<hive_column> reads_;
+  bool reads_all_ = false;
   hive_column load_ = 0;              // the kernel's own, for its own order
   std::shared_ptr<instance> strategy_;
   std::vector<fit_cache> fits_;       // one a capability
