@@ -3,6 +3,7 @@
 
 #include <fstream>
 
+#include <lmdb.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -168,6 +169,22 @@ TEST_F(lmdb, refuses_foreign_files) {
   std::filesystem::remove(data);
   std::filesystem::create_directories(data);
   refused(HIVE_E_CORRUPT, {"not a regular file"});
+}
+
+TEST_F(lmdb, refuses_an_lmdb_file_of_another_program) {
+  std::filesystem::create_directories(path);
+  MDB_env *env = nullptr;
+  MDB_txn *txn = nullptr;
+  MDB_dbi main = 0;
+  MDB_val key{3, const_cast<char *>("key")}, value{5, const_cast<char *>("value")};
+  ASSERT_EQ(mdb_env_create(&env), 0);
+  ASSERT_EQ(mdb_env_open(env, path.c_str(), 0, 0640), 0);
+  ASSERT_EQ(mdb_txn_begin(env, nullptr, 0, &txn), 0);
+  ASSERT_EQ(mdb_dbi_open(txn, nullptr, 0, &main), 0);
+  ASSERT_EQ(mdb_put(txn, main, &key, &value, 0), 0);
+  ASSERT_EQ(mdb_txn_commit(txn), 0);
+  mdb_env_close(env);
+  refused(HIVE_E_CORRUPT, {"another program or version", data});
 }
 
 TEST_F(lmdb, refuses_a_file_with_another_format_mark) {
