@@ -112,6 +112,13 @@ class options {
     return found;
   }
 
+  // The keys of an object, in order.
+  std::vector<std::string> names() const {
+    std::vector<std::string> out;
+    each_part('{', [&](std::string_view key, std::string_view) { out.push_back(detail::json_unescape(key)); });
+    return out;
+  }
+
   double number(std::string_view name, double fallback) const {
     const auto o = find(name);
     double v = fallback;

@@ -1,0 +1,1 @@
+int hive_plugin_entry_v9(void) { return 0; }
