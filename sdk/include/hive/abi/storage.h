@@ -8,7 +8,8 @@
 
 HIVE_BEGIN
 
-/* Called for each record; views die when it returns. expires_unix_ms 0 = never. Nonzero return ends the scan. */
+/* Called for each record; views die when it returns. expires_unix_ms 0 = never. Nonzero return ends the scan. It may call
+ * get and scan of the same instance; write and sweep answer HIVE_E_ARGUMENT there, close does nothing. */
 typedef struct hive_visitor {
   uint32_t struct_size;
   uint32_t reserved0;
