@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "admin/exporter.hpp"
 #include "base/loop.hpp"
 #include "config/plugin_settings.hpp"
 #include "fleet/pool.hpp"
@@ -15,18 +16,10 @@
 
 namespace hive::apps {
 
-// Metrics of plugins, by handle. Any thread.
-class plugin_metrics {
- public:
-  virtual ~plugin_metrics() = default;
-  virtual hive_metric declare(int32_t kind, const std::string &name, const std::string &help) = 0;
-  virtual void add(hive_metric, double delta) = 0;
-};
-
 class plugin_host final : public plugins::host_services {
  public:
   // `columns` and `metrics` may be null (an agent has neither).
-  plugin_host(loop &control, fleet::column_table *columns, plugin_metrics *metrics)
+  plugin_host(loop &control, fleet::column_table *columns, admin::exporter *metrics)
       : control_(control), columns_(columns), metrics_(metrics) {}
 
   void set_columns(fleet::column_table &columns) { columns_ = &columns; }
@@ -39,7 +32,7 @@ class plugin_host final : public plugins::host_services {
  private:
   loop &control_;
   fleet::column_table *columns_;
-  plugin_metrics *metrics_;
+  admin::exporter *metrics_;
 };
 
 // The operator's plugins block, with the package's own folder in front.

@@ -155,7 +155,7 @@ status router_app::start() {
     if (a.open_without_keys) observe::log("auth").warn("/admin is open to everybody (HIVENET_ROUTER_ALLOW_INSECURE_ADMIN)");
     else observe::log("auth").warn("/admin answers 401 to everybody: set HIVENET_ROUTER_ADMIN_API_KEYS to a key of your choice");
   }
-  exporter_.attach({fleet_.get(), router_.get(), forwards_.get(), &stages_, &plugins_});
+  exporter_.attach({fleet_.get(), router_.get(), forwards_.get(), &stages_, &plugins_, static_cast<size_t>(settings_.queue_size)});
 
   if (const status s = start_units(); !s) return s;
   metrics_page_ = std::make_unique<metrics_page>(control_, exporter_);

@@ -498,6 +498,7 @@ void relay::record(ended how, int status, std::string_view code) {
   r.request_id = request_id_;
   r.method = method_;
   r.route = route_.label;
+  r.inference = true;
   r.client = client_;
   r.tenant = "default";
   r.model = scan_.model;

@@ -34,6 +34,8 @@ struct request_record {
   std::string_view request_id;
   std::string_view method;
   std::string_view route;        // label
+  std::string_view started_as;   // the label of on_started when it was another; else empty
+  bool inference = false;        // a request for an engine
   std::string_view client;       // address
   std::string_view tenant;
   std::string_view model;        // as asked for; empty when it was not read

@@ -62,6 +62,7 @@ class admin_relay final : public http::responder {
     r.request_id = request_.request_id;
     r.method = request_.method;
     r.route = route;
+    r.started_as = "/admin";
     r.client = request_.client;
     r.tenant = status == 401 ? "" : "admin";
     r.status = status;

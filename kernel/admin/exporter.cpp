@@ -1,0 +1,139 @@
+#include "admin/exporter.hpp"
+
+#include <algorithm>
+
+#include "hive/abi/base.h"
+
+namespace hive::admin {
+
+namespace {
+
+constexpr const char *methods[] = {"GET", "POST", "HEAD", "PUT", "DELETE", "OPTIONS", "PATCH"};
+
+const char *method_label(std::string_view method) {
+  for (const char *m : methods)
+    if (method == m) return m;
+  return "OTHER";
+}
+
+std::string abi_text() { return std::to_string(HIVE_ABI_MAJOR) + "." + std::to_string(HIVE_ABI_MINOR); }
+
+}  // namespace
+
+exporter::exporter(const std::string &version)
+    : process_({version, "", __VERSION__, abi_text()}),
+      http_seconds_(metrics_.histograms("http_server_request_duration_seconds", "Requests by the time they took, streams to their end",
+                                        {.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}, {"method", "route", "status_code"})),
+      http_active_(metrics_.gauges("http_server_active_requests", "Requests under way", {"method", "route"})),
+      finished_(metrics_.counters("routing_requests_finished_total", "Inference requests of clients by how they ended", {"model", "outcome"})),
+      routed_(metrics_.counters("routing_requests_routed_total", "Attempts that an agent answered", {"region", "engine", "model", "tenant_id"})),
+      failed_(metrics_.counters("routing_requests_failed_total", "Attempts that failed, and one for each exhausted request",
+                                {"region", "engine", "model", "tenant_id"})),
+      attempts_failed_(metrics_.counters("routing_attempts_failed_total", "Attempts that did not end in an answer, by cause", {"model", "cause"})),
+      primary_(metrics_.counters("policy_primary_routed_total", "Requests served by the policy's first step", {"model"})),
+      fallback_(metrics_.counters("policy_fallback_routed_total", "Requests served by a later step", {"model"})),
+      exhausted_(metrics_.counters("policy_exhausted_total", "Requests that no step could serve", {"model"})),
+      queue_wait_(metrics_.histograms("queue_wait_seconds", "Time in the capacity queue of waits that ended with a slot",
+                                      observe::exponential_bounds(0.01, 2, 13), {"model"})),
+      first_byte_(metrics_.histograms("request_time_to_first_byte_seconds", "From the request's head to the first byte of its answer",
+                                      {.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}, {"model"})) {
+  plugin_series_.reserve(most_plugin_series);
+  metrics_.add(process_);
+  metrics_.add(*this);
+}
+
+exporter::~exporter() {
+  metrics_.remove(*this);
+  metrics_.remove(process_);
+}
+
+void exporter::attach(const exported &what) { on_ = what; }
+
+std::string_view exporter::model_label(std::string_view model) const {
+  return on_.router != nullptr && on_.router->knows(model) ? model : std::string_view("__unknown__");
+}
+
+observe::histogram exporter::seconds_of(const char *method, std::string_view route, int status) {
+  const std::lock_guard guard(mutex_);
+  for (const http_series &s : http_cache_)
+    if (s.method == method && s.route == route.data() && s.status == status) return s.seconds;
+  const observe::histogram made = http_seconds_.with({method, route, std::to_string(status)});
+  http_cache_.push_back({method, route.data(), status, made});
+  return made;
+}
+
+observe::gauge exporter::active_of(const char *method, std::string_view route) {
+  const std::lock_guard guard(mutex_);
+  for (const active_series &s : active_cache_)
+    if (s.method == method && s.route == route.data()) return s.now;
+  const observe::gauge made = http_active_.with({method, route});
+  active_cache_.push_back({method, route.data(), made});
+  return made;
+}
+
+void exporter::on_started(std::string_view method, std::string_view route) { active_of(method_label(method), route).add(1); }
+
+void exporter::on_finished(const gateway::request_record &r) {
+  const char *method = method_label(r.method);
+  active_of(method, r.started_as.empty() ? r.route : r.started_as).add(-1);
+  seconds_of(method, r.route, r.status).observe(static_cast<double>(r.duration_ns) / static_cast<double>(ns_per_s));
+  if (!r.inference) return;
+  const std::string_view model = r.model_known ? r.model : std::string_view("__unknown__");
+  finished_.with({model, gateway::to_string(r.how)}).add();
+  if (r.first_byte_ns != 0) first_byte_.with({model}).observe(static_cast<double>(r.first_byte_ns) / static_cast<double>(ns_per_s));
+}
+
+void exporter::on_attempt_failed(std::string_view, std::string_view model, std::string_view cause) {
+  attempts_failed_.with({model_label(model), cause}).add();
+}
+
+void exporter::on_attempt(const routing::attempt_outcome &o) {
+  if (o.effect == routing::standing_effect::neutral) return;
+  const auto info = o.who->info();
+  const auto &family = o.effect == routing::standing_effect::success ? routed_ : failed_;
+  family.with({info->region, info->engine, o.model, "default"}).add();
+}
+
+void exporter::on_queue_wait(std::string_view model, uint64_t ns) {
+  queue_wait_.with({model_label(model)}).observe(static_cast<double>(ns) / static_cast<double>(ns_per_s));
+}
+
+void exporter::on_served(std::string_view model, bool by_fallback) { (by_fallback ? fallback_ : primary_).with({model}).add(); }
+
+void exporter::on_exhausted(std::string_view model, std::string_view code) {
+  if (code == "request_timeout") return;
+  exhausted_.with({model_label(model)}).add();
+  failed_.with({"", "", model_label(model), "default"}).add();
+}
+
+hive_metric exporter::declare(int32_t kind, const std::string &name, const std::string &help) {
+  for (size_t i = 0; i < plugin_series_.size(); ++i)
+    if (plugin_series_[i].name == name) return static_cast<hive_metric>(i + 1);
+  constexpr std::string_view prefix = "hivenet_router_";
+  const bool counts = kind == HIVE_METRIC_COUNTER;
+  std::string short_name = name.compare(0, prefix.size(), prefix) == 0 ? name.substr(prefix.size()) : name;
+  const bool fits = std::all_of(short_name.begin(), short_name.end(), [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_'; });
+  if (!fits || short_name.empty() || plugin_series_.size() == most_plugin_series) return 0;
+  if (counts && (short_name.size() < 6 || short_name.compare(short_name.size() - 6, 6, "_total") != 0)) short_name += "_total";
+  plugin_series s{kind, name, {}, {}};
+  if (counts) s.counter = metrics_.counters(short_name, help).with({});
+  else s.gauge = metrics_.gauges(short_name, help).with({});
+  plugin_series_.push_back(std::move(s));
+  plugin_count_.store(plugin_series_.size(), std::memory_order_release);
+  return static_cast<hive_metric>(plugin_series_.size());
+}
+
+void exporter::add(hive_metric metric, double delta) {
+  if (metric == 0 || metric > plugin_count_.load(std::memory_order_acquire)) return;
+  const plugin_series &s = plugin_series_[metric - 1];
+  if (s.kind != HIVE_METRIC_COUNTER) s.gauge.add(delta);
+  else if (delta > 0) s.counter.add(delta);
+}
+
+void exporter::collect(observe::exposition &out) {
+  if (on_.fleet != nullptr) collect_agents(out);
+  if (on_.router != nullptr) collect_lines(out);
+  if (on_.plugins != nullptr) collect_plugins(out);
+}
+
+}  // namespace hive::admin

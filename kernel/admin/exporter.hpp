@@ -1,0 +1,100 @@
+// The metrics page of a router: what requests did (counted as they end), what the fleet is (read at scrape time), and the
+// process. Names and labels: observability sheet section 2. Counting is for any thread; expose is the control thread's.
+#pragma once
+
+#include <atomic>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "fleet/registry.hpp"
+#include "gateway/forward_line.hpp"
+#include "gateway/telemetry.hpp"
+#include "hive/abi/host.h"
+#include "observe/metrics.hpp"
+#include "observe/process.hpp"
+#include "plugins/registry.hpp"
+#include "routing/router.hpp"
+
+namespace hive::admin {
+
+// Read at scrape time; all of it outlives the exporter's last scrape.
+struct exported {
+  const fleet::registry *fleet = nullptr;
+  const routing::router *router = nullptr;
+  const gateway::forward_line *forwards = nullptr;
+  const gateway::stage_gauges *stages = nullptr;
+  const plugins::component_registry *plugins = nullptr;
+  size_t queue_size = 0;
+};
+
+class exporter final : public gateway::telemetry, private observe::collectable {
+ public:
+  explicit exporter(const std::string &version);
+  ~exporter() override;
+  void attach(const exported &);
+  std::string expose() { return metrics_.expose(); }
+
+  // gateway::telemetry
+  void on_started(std::string_view method, std::string_view route) override;
+  void on_finished(const gateway::request_record &) override;
+  void on_attempt_failed(std::string_view peer_id, std::string_view model, std::string_view cause) override;
+
+  // outcomes of the routing room
+  void on_attempt(const routing::attempt_outcome &);
+  void on_queue_wait(std::string_view model, uint64_t ns);
+  void on_served(std::string_view model, bool by_fallback);
+  void on_exhausted(std::string_view model, std::string_view code);
+
+  // metrics of plugins; declare on control, add from any thread
+  hive_metric declare(int32_t kind, const std::string &name, const std::string &help);
+  void add(hive_metric, double delta);
+
+ private:
+  void collect(observe::exposition &) override;
+  void collect_agents(observe::exposition &) const;
+  void collect_lines(observe::exposition &) const;
+  void collect_plugins(observe::exposition &) const;
+  // A caller's word becomes a label only when an agent serves that model.
+  std::string_view model_label(std::string_view model) const;
+
+  // Handles of the request families by their labels; routes are static text, so few and compared by address.
+  struct http_series {
+    const char *method;
+    const char *route;
+    int status;
+    observe::histogram seconds;
+  };
+  struct active_series {
+    const char *method;
+    const char *route;
+    observe::gauge now;
+  };
+  observe::histogram seconds_of(const char *method, std::string_view route, int status);
+  observe::gauge active_of(const char *method, std::string_view route);
+
+  observe::metrics metrics_;
+  observe::process_metrics process_;
+  exported on_;
+
+  observe::histogram_family http_seconds_;
+  observe::gauge_family http_active_;
+  observe::counter_family finished_, routed_, failed_, attempts_failed_, primary_, fallback_, exhausted_;
+  observe::histogram_family queue_wait_, first_byte_;
+  std::mutex mutex_;                      // guards the two caches
+  std::vector<http_series> http_cache_;
+  std::vector<active_series> active_cache_;
+
+  struct plugin_series {
+    int32_t kind;
+    std::string name;
+    observe::counter counter;
+    observe::gauge gauge;
+  };
+  static constexpr size_t most_plugin_series = 256;
+  std::vector<plugin_series> plugin_series_;  // reserved once: add() reads it without a lock
+  std::atomic<size_t> plugin_count_{0};
+};
+
+}  // namespace hive::admin

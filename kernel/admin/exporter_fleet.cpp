@@ -1,0 +1,179 @@
+// The families that are read at scrape time: per agent, per line, per plugin.
+#include <map>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "admin/exporter.hpp"
+#include "admin/fleet_json.hpp"
+#include "plugins/instance.hpp"
+
+namespace hive::admin {
+
+namespace {
+
+using observe::metric_kind;
+
+// One agent with its two label texts, made once a scrape.
+struct shown_agent {
+  std::shared_ptr<fleet::agent> who;
+  std::shared_ptr<const fleet::agent_info> info;
+  std::string a5, a7;
+};
+
+struct agent_family {
+  metric_kind kind;
+  const char *name;
+  const char *help;
+  bool seven;                                                   // the seven labels, else the five
+  std::optional<double> (*value)(const shown_agent &);
+};
+
+double loaded(const std::atomic<uint64_t> &v) { return static_cast<double>(v.load(std::memory_order_relaxed)); }
+
+using value = std::optional<double>;
+constexpr agent_family families[] = {
+    {metric_kind::gauge, "routing_agent_info", "A registered agent; always 1", true, [](const shown_agent &) -> value { return 1; }},
+    {metric_kind::gauge, "routing_agent_healthy", "1 = linked, heard of lately, with an engine that answers", true,
+     [](const shown_agent &a) -> value { return is_healthy(*a.who) ? 1 : 0; }},
+    {metric_kind::gauge, "routing_agent_last_seen_timestamp", "Last heartbeat, Unix milliseconds", true,
+     [](const shown_agent &a) -> value { return loaded(a.who->last_seen_unix_ms); }},
+    {metric_kind::counter, "agent_requests_success_total", "Attempts answered", false,
+     [](const shown_agent &a) -> value { return loaded(a.who->counters.successful); }},
+    {metric_kind::counter, "agent_requests_failed_total", "Attempts failed", false,
+     [](const shown_agent &a) -> value { return loaded(a.who->counters.failed); }},
+    {metric_kind::gauge, "agent_success_rate", "Lifetime share of answered attempts; 0 without any", false,
+     [](const shown_agent &a) -> value { return std::isnan(a.who->success_rate()) ? 0 : a.who->success_rate(); }},
+    {metric_kind::gauge, "agent_capacity_utilization", "Slots in use over declared capacity", false,
+     [](const shown_agent &a) -> value {
+       return a.info->capacity == 0 ? 0 : static_cast<double>(a.who->slots.load().first) / a.info->capacity;
+     }},
+    {metric_kind::gauge, "agent_active_requests", "Slots in use", false,
+     [](const shown_agent &a) -> value { return a.who->slots.load().first; }},
+    {metric_kind::counter, "agent_input_tokens_total", "Prompt tokens of answered attempts", false,
+     [](const shown_agent &a) -> value { return loaded(a.who->counters.input_tokens); }},
+    {metric_kind::counter, "agent_output_tokens_total", "Output tokens of answered attempts", false,
+     [](const shown_agent &a) -> value { return loaded(a.who->counters.output_tokens); }},
+    {metric_kind::counter, "agent_rejected_requests_total", "Slots refused at selection", false,
+     [](const shown_agent &a) -> value { return loaded(a.who->counters.rejected); }},
+    {metric_kind::counter, "agent_disconnections_total", "Removals of the agent", false,
+     [](const shown_agent &a) -> value { return loaded(a.who->counters.disconnections); }},
+    {metric_kind::counter, "agent_failure_total", "Times its heartbeats stopped", false,
+     [](const shown_agent &a) -> value { return loaded(a.who->counters.agent_failures); }},
+    {metric_kind::counter, "model_backend_failure_total", "Times its engine became unhealthy", false,
+     [](const shown_agent &a) -> value { return loaded(a.who->counters.backend_failures); }},
+    {metric_kind::gauge, "agent_srtt_ms", "Smoothed time to response headers", false,
+     [](const shown_agent &a) -> value { const auto v = a.who->latency.value(); return v ? value(v->srtt_ms) : std::nullopt; }},
+    {metric_kind::gauge, "agent_rttvar_ms", "Its mean deviation", false,
+     [](const shown_agent &a) -> value { const auto v = a.who->latency.value(); return v ? value(v->rttvar_ms) : std::nullopt; }},
+};
+
+// Column name -> series name.
+constexpr std::pair<const char *, const char *> engine_series[] = {
+    {"kv_cache_utilization", "agent_engine_kv_cache_utilization"}, {"running_requests", "agent_engine_running_requests"},
+    {"waiting_requests", "agent_engine_waiting_requests"},         {"avg_ttft_seconds", "agent_engine_avg_ttft_seconds"},
+    {"p90_ttft_seconds", "agent_engine_p90_ttft_seconds"},         {"avg_itl_seconds", "agent_engine_avg_itl_seconds"},
+    {"p90_itl_seconds", "agent_engine_p90_itl_seconds"},           {"predicted_tokens_per_second", "agent_engine_predicted_tps"},
+    {"prompt_tokens_per_second", "agent_engine_prompt_tps"}};
+
+}  // namespace
+
+void exporter::collect_agents(observe::exposition &out) const {
+  std::vector<shown_agent> agents;
+  const auto snapshot = on_.fleet->snapshot();
+  agents.reserve(snapshot->agents.size());
+  for (const auto &who : snapshot->agents) {
+    shown_agent a{who, who->info(), {}, {}};
+    const std::string model = a.info->models.empty() ? std::string() : a.info->models.front();
+    a.a5 = observe::label_text({"peer_id", "model", "engine", "organization", "machine"},
+                               {who->peer_id(), model, a.info->engine, a.info->organization, a.info->machine});
+    a.a7 = observe::label_text({"peer_id", "region", "engine", "model", "capacity", "organization", "machine"},
+                               {who->peer_id(), a.info->region, a.info->engine, model, std::to_string(a.info->capacity),
+                                a.info->organization, a.info->machine});
+    agents.push_back(std::move(a));
+  }
+  for (const agent_family &f : families) {
+    out.family(f.kind, f.name, f.help);
+    for (const shown_agent &a : agents)
+      if (const auto v = f.value(a)) out.series(f.seven ? a.a7 : a.a5, *v);
+  }
+
+  std::vector<std::vector<fleet::column_value>> signals;
+  signals.reserve(agents.size());
+  for (const shown_agent &a : agents) signals.push_back(on_.fleet->signals_of(*a.who));
+  for (const auto &[column, name] : engine_series) {
+    const hive_column id = on_.fleet->columns().find(column);
+    if (id == 0) continue;
+    out.family(metric_kind::gauge, name, "As the engine's own page said last");
+    for (size_t i = 0; i < agents.size(); ++i)
+      for (const fleet::column_value &v : signals[i])
+        if (v.id == id) out.series(agents[i].a5, v.value);
+  }
+
+  const fleet::registry_stats &stats = on_.fleet->stats();
+  const std::pair<const char *, const std::atomic<uint64_t> *> totals[] = {
+      {"fleet_registrations_refused_total", &stats.refused_registrations}, {"fleet_duplicates_refused_total", &stats.duplicates_refused},
+      {"fleet_takeovers_total", &stats.takeovers},                         {"fleet_signal_names_refused_total", &stats.refused_signal_names},
+      {"fleet_signals_expired_total", &stats.expired_signals},             {"fleet_outcomes_dropped_total", &stats.dropped_outcomes}};
+  for (const auto &[name, counter] : totals) {
+    out.family(metric_kind::counter, name, "Counted by the fleet's registry");
+    out.series({}, counter->load(std::memory_order_relaxed));
+  }
+}
+
+void exporter::collect_lines(observe::exposition &out) const {
+  out.family(metric_kind::gauge, "queue_depth", "Requests in the capacity queue");
+  const auto lines = on_.router->lines();
+  for (const auto &line : lines) out.series(observe::label_text({"model"}, {line.model}), line.stats.depth);
+  out.family(metric_kind::counter, "queue_refused_total", "Requests that found the capacity queue full");
+  for (const auto &line : lines) out.series(observe::label_text({"model"}, {line.model}), line.stats.refused_full);
+  if (on_.forwards != nullptr) {
+    out.family(metric_kind::gauge, "forward_slots_in_use", "Forwards under way");
+    out.series({}, static_cast<uint64_t>(on_.forwards->in_use()));
+    out.family(metric_kind::gauge, "forward_slots_limit", "--max-concurrent");
+    out.series({}, static_cast<uint64_t>(on_.forwards->slots()));
+    out.family(metric_kind::gauge, "request_queue_length", "Requests that wait for a forward slot");
+    out.series({}, static_cast<uint64_t>(on_.forwards->waiting()));
+  }
+  if (on_.stages != nullptr) {
+    out.family(metric_kind::gauge, "requests_in_stage", "Requests by what they are doing");
+    const std::pair<const char *, const std::atomic<int64_t> *> stages[] = {{"reading_body", &on_.stages->reading_body},
+                                                                            {"selecting", &on_.stages->selecting},
+                                                                            {"forwarding", &on_.stages->forwarding},
+                                                                            {"streaming", &on_.stages->streaming}};
+    for (const auto &[stage, count] : stages)
+      out.series(observe::label_text({"stage"}, {stage}), static_cast<double>(count->load(std::memory_order_relaxed)));
+  }
+}
+
+void exporter::collect_plugins(observe::exposition &out) const {
+  out.family(metric_kind::gauge, "plugin_info", "A component of a loaded plugin; always 1");
+  for (const auto &library : on_.plugins->libraries()) {
+    if (library->state != plugins::library_state::loaded) continue;
+    for (const auto &component : library->description.components)
+      out.series(observe::label_text({"plugin", "version", "kind", "component"},
+                                     {library->name, library->description.version, plugins::kind_name(component.kind), component.id}),
+                 uint64_t{1});
+  }
+  std::map<std::pair<std::string, std::string>, std::pair<uint64_t, uint64_t>> counts;  // calls, errors
+  for (const auto &i : on_.router->instances()) {
+    if (i->component == nullptr) continue;
+    auto &c = counts[{std::string(plugins::kind_name(i->component->kind)), std::string(i->component->id.ptr, i->component->id.len)}];
+    c.first += i->calls.load(std::memory_order_relaxed);
+    c.second += i->errors.load(std::memory_order_relaxed);
+  }
+  on_.plugins->each_instance([&](const plugins::instance &i) {
+    const uint32_t kind = i.what().kind();
+    if (kind == HIVE_KIND_STRATEGY || kind == HIVE_KIND_GATE) return;
+    const auto stats = i.stats().read();
+    auto &c = counts[{std::string(plugins::kind_name(kind)), i.what().id()}];
+    c.first += stats.calls;
+    c.second += stats.failures;
+  });
+  out.family(metric_kind::counter, "plugin_calls_total", "Calls into instances of a component");
+  for (const auto &[who, c] : counts) out.series(observe::label_text({"kind", "component"}, {who.first, who.second}), c.first);
+  out.family(metric_kind::counter, "plugin_errors_total", "Failures and wrong answers of a component");
+  for (const auto &[who, c] : counts) out.series(observe::label_text({"kind", "component"}, {who.first, who.second}), c.second);
+}
+
+}  // namespace hive::admin
