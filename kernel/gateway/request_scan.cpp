@@ -1,0 +1,379 @@
+#include "gateway/request_scan.hpp"
+
+#include <simdjson.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <utility>
+
+namespace hive::gateway {
+
+namespace {
+
+namespace od = simdjson::ondemand;
+using simdjson::error_code;
+
+bool digit(char c) { return c >= '0' && c <= '9'; }
+
+// RFC 8259 section 6; simdjson would refuse what does not fit 64 bits, and an engine need not.
+bool is_number(std::string_view t) {
+  size_t i = 0;
+  const auto digits = [&] {
+    const size_t from = i;
+    while (i < t.size() && digit(t[i])) ++i;
+    return i > from;
+  };
+  if (i < t.size() && t[i] == '-') ++i;
+  if (i < t.size() && t[i] == '0') {
+    ++i;
+  } else if (!digits()) {
+    return false;
+  }
+  if (i < t.size() && t[i] == '.') {
+    ++i;
+    if (!digits()) return false;
+  }
+  if (i < t.size() && (t[i] == 'e' || t[i] == 'E')) {
+    ++i;
+    if (i < t.size() && (t[i] == '+' || t[i] == '-')) ++i;
+    if (!digits()) return false;
+  }
+  return i == t.size();
+}
+
+std::optional<uint64_t> as_count(std::string_view number) {
+  constexpr double most = static_cast<double>(1ull << 40);
+  double value = 0;
+  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), value);
+  if (number.front() == '-') return std::nullopt;
+  if (error == std::errc::result_out_of_range) {
+    const size_t exponent = number.find_first_of("eE");
+    const bool tiny = exponent != std::string_view::npos && exponent + 1 < number.size() && number[exponent + 1] == '-';
+    return tiny ? 0 : 1ull << 40;
+  }
+  if (error != std::errc() || end != number.data() + number.size() || !(value >= 0)) return std::nullopt;
+  return static_cast<uint64_t>(std::min(value, most));
+}
+
+int hex4(const char *p) {
+  int value = 0;
+  for (int i = 0; i < 4; ++i) {
+    const char c = p[i];
+    const int d = digit(c) ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+    if (d < 0) return -1;
+    value = value * 16 + d;
+  }
+  return value;
+}
+
+// UTF-8 bytes a string's inside stands for, or nothing when an escape is bad. A lone surrogate counts as three bytes.
+std::optional<size_t> unescaped_size(std::string_view inside) {
+  size_t size = inside.size();
+  const char *p = inside.data();
+  const char *const end = p + inside.size();
+  while ((p = static_cast<const char *>(std::memchr(p, '\\', static_cast<size_t>(end - p)))) != nullptr) {
+    if (end - p < 2) return std::nullopt;
+    if (p[1] != 'u') {
+      if (std::strchr("\"\\/bfnrt", p[1]) == nullptr || p[1] == '\0') return std::nullopt;
+      size -= 1;
+      p += 2;
+      continue;
+    }
+    const int unit = end - p < 6 ? -1 : hex4(p + 2);
+    if (unit < 0) return std::nullopt;
+    const bool high = unit >= 0xd800 && unit < 0xdc00;
+    const int low = high && end - p >= 12 && p[6] == '\\' && p[7] == 'u' ? hex4(p + 8) : -1;
+    if (low >= 0xdc00 && low < 0xe000) {
+      size -= 8;
+      p += 12;
+    } else {
+      size -= unit < 0x80 ? 5 : unit < 0x800 ? 4 : 3;
+      p += 6;
+    }
+  }
+  return size;
+}
+
+size_t first_bad_utf8(std::string_view s) {
+  for (size_t i = 0; i < s.size();) {
+    const auto c = static_cast<unsigned char>(s[i]);
+    const size_t n = c < 0x80 ? 1 : c >= 0xc2 && c < 0xe0 ? 2 : c >= 0xe0 && c < 0xf0 ? 3 : c >= 0xf0 && c < 0xf5 ? 4 : 0;
+    if (n == 0 || i + n > s.size() || !simdjson::validate_utf8(s.data() + i, n)) return i;
+    i += n;
+  }
+  return s.size();
+}
+
+enum class place { elsewhere, message_list, message, content, tool_calls };
+
+// Visits every value once, because on-demand parsing judges only what is looked at.
+class walker {
+ public:
+  walker(std::string_view body, request_scan &out) : body_(body), out_(out), last_(body.data()) {}
+
+  // False on the first error; `message` says which, or is empty when the JSON itself is broken.
+  bool top(od::object &object) {
+    for (auto entry : object) {
+      od::field field;
+      std::string_view key;
+      if (!good(std::move(entry).get(field)) || !good(field.unescaped_key().get(key))) return false;
+      const int known = known_key(key);
+      if (known >= 0) {
+        if ((seen_ & (1u << known)) != 0) return wrong("the field \"" + std::string(key) + "\" occurs twice");
+        seen_ |= 1u << known;
+      }
+      od::value value = field.value();
+      if (!top_field(known, value)) return false;
+    }
+    return true;
+  }
+
+  std::string message;
+  const char *where() const { return last_; }
+
+ private:
+  enum known_field {
+    k_model, k_stream, k_stream_options, k_max_tokens, k_max_completion_tokens, k_user, k_n, k_best_of, k_messages, k_system, k_tools,
+    k_prompt, k_input
+  };
+  static int known_key(std::string_view k) {
+    static constexpr std::string_view names[] = {"model", "stream", "stream_options", "max_tokens", "max_completion_tokens", "user",
+                                                 "n", "best_of", "messages", "system", "tools", "prompt", "input"};
+    const auto *it = std::find(std::begin(names), std::end(names), k);
+    return it == std::end(names) ? -1 : static_cast<int>(it - std::begin(names));
+  }
+
+  static bool good(error_code e) { return e == simdjson::SUCCESS; }
+  bool wrong(std::string text) {
+    message = std::move(text);
+    return false;
+  }
+  static std::string_view trimmed(std::string_view token) {
+    while (!token.empty() && (token.back() == ' ' || token.back() == '\t' || token.back() == '\n' || token.back() == '\r')) token.remove_suffix(1);
+    return token;
+  }
+  bool token_of(od::value &v, std::string_view &token) {
+    token = trimmed(v.raw_json_token());
+    last_ = token.data();
+    return true;
+  }
+
+  bool top_field(int known, od::value &v) {
+    std::string_view token;
+    token_of(v, token);
+    const char first = token.empty() ? '\0' : token.front();
+    const char *const begin = token.data();
+    switch (known) {
+      case k_model: {
+        if (first != '"') {
+          if (first == 'n') return walk(v, place::elsewhere, 1);
+          return wrong("\"model\" must be a string");
+        }
+        std::string_view text;
+        if (!good(v.get_string().get(text))) return false;
+        out_.model.assign(text);
+        out_.model_at = {static_cast<size_t>(begin - body_.data()), token.size()};
+        return true;
+      }
+      case k_user: {
+        if (first != '"') return walk(v, place::elsewhere, 1);
+        std::string_view text;
+        if (!good(v.get_string().get(text))) return false;
+        out_.user.assign(text);
+        return true;
+      }
+      case k_stream:
+        out_.stream = token == "true";
+        return walk(v, place::elsewhere, 1);
+      case k_stream_options: {
+        if (first != '{') return walk(v, place::elsewhere, 1);
+        in_stream_options_ = true;
+        const bool ok = walk(v, place::elsewhere, 1);
+        in_stream_options_ = false;
+        if (ok) out_.stream_options_at = {static_cast<size_t>(begin - body_.data()), length_behind(v, begin)};
+        return ok;
+      }
+      case k_max_tokens:
+      case k_max_completion_tokens:
+      case k_n:
+      case k_best_of: {
+        if (!walk(v, place::elsewhere, 1)) return false;
+        if (first != '-' && !digit(first)) return true;
+        const auto count = as_count(token);
+        if (known == k_max_tokens) out_.max_tokens = count;
+        else if (known == k_max_completion_tokens) out_.max_completion_tokens = count;
+        else out_.choices = std::max(out_.choices, std::min<uint64_t>(count.value_or(1), 1 << 20));
+        return true;
+      }
+      case k_messages: return walk(v, place::message_list, 1);
+      case k_system:
+      case k_prompt:
+      case k_input: return walk(v, place::content, 1);
+      case k_tools: return walk_counted(v, token, 1);
+      default: return walk(v, place::elsewhere, 1);
+    }
+  }
+
+  // A value whose raw length counts as text.
+  bool walk_counted(od::value &v, std::string_view token, int depth) {
+    const char *const begin = token.data();
+    if (!walk(v, place::elsewhere, depth)) return false;
+    const bool container = !token.empty() && (token.front() == '{' || token.front() == '[');
+    if (token != "null") out_.text_bytes += container ? length_behind(v, begin) : token.size();
+    return true;
+  }
+
+  // Scalars are judged by their text and not consumed: stepping to the next sibling passes over them, and so a number of any
+  // size stays the engine's business.
+  bool walk(od::value &v, place at, int depth) {
+    std::string_view token;
+    token_of(v, token);
+    switch (token.empty() ? '\0' : token.front()) {
+      case '{': return walk_object(v, at, depth);
+      case '[': return walk_array(v, at, depth);
+      case '"': {
+        if (token.size() < 2 || token.back() != '"') return wrong("a string is not closed");
+        const auto size = unescaped_size(token.substr(1, token.size() - 2));
+        if (!size) return wrong("a string holds a bad escape");
+        if (at == place::content) count_text(*size);
+        return true;
+      }
+      default: return token == "true" || token == "false" || token == "null" || is_number(token) || wrong("a value is not JSON");
+    }
+  }
+
+  bool walk_array(od::value &v, place at, int depth) {
+    if (depth >= request_scanner::max_depth) return too_deep();
+    od::array array;
+    if (!good(v.get_array().get(array))) return false;
+    const place inner = at == place::message_list ? place::message : at;
+    for (auto entry : array) {
+      od::value value;
+      if (!good(std::move(entry).get(value))) return false;
+      if (inner == place::message) ++out_.messages;
+      if (!walk(value, inner, depth + 1)) return false;
+    }
+    return true;
+  }
+
+  bool walk_object(od::value &v, place at, int depth) {
+    if (depth >= request_scanner::max_depth) return too_deep();
+    od::object object;
+    if (!good(v.get_object().get(object))) return false;
+    bool image = false;
+    const bool options = in_stream_options_ && depth == 1;
+    for (auto entry : object) {
+      od::field field;
+      std::string_view key;
+      if (!good(std::move(entry).get(field)) || !good(field.unescaped_key().get(key))) return false;
+      od::value value = field.value();
+      std::string_view token;
+      token_of(value, token);
+      if (options && key == "include_usage") out_.include_usage = token == "true";
+      place inner = place::elsewhere;
+      bool raw = false;
+      if (at == place::message) {
+        if (key == "content") inner = place::content;
+        if (key == "tool_calls") inner = place::tool_calls;
+      } else if (at == place::content) {  // a part
+        if (key == "text" || key == "thinking" || key == "content") inner = place::content;
+        if (key == "type") image = token == "\"image_url\"" || token == "\"image\"" || token == "\"input_image\"";
+        raw = key == "input";
+      } else if (at == place::tool_calls) {
+        if (key == "function") inner = place::tool_calls;
+        if (key == "arguments") inner = place::content;
+      }
+      if (!(raw ? walk_counted(value, token, depth + 1) : walk(value, inner, depth + 1))) return false;
+    }
+    out_.images += image;
+    return true;
+  }
+
+  // Of a container that has been walked: the next token follows it, after white space.
+  static size_t length_behind(od::value &v, const char *begin) {
+    const char *next = begin;
+    if (v.current_location().get(next) != simdjson::SUCCESS) return 0;
+    return trimmed({begin, static_cast<size_t>(next - begin)}).size();
+  }
+  void count_text(size_t size) {
+    out_.text_bytes += size;
+    out_.text_entries += 1;
+    out_.text_quarters += size / 4;
+  }
+  bool too_deep() { return wrong("the body is nested deeper than " + std::to_string(request_scanner::max_depth) + " levels"); }
+
+  std::string_view body_;
+  request_scan &out_;
+  const char *last_;
+  unsigned seen_ = 0;
+  bool in_stream_options_ = false;
+};
+
+}  // namespace
+
+struct request_scanner::parser {
+  od::parser json;
+};
+
+request_scanner::request_scanner() : parser_(std::make_unique<parser>()) {}
+request_scanner::~request_scanner() = default;
+
+std::optional<scan_error> request_scanner::scan(std::string_view body, request_scan &out) {
+  out = {};
+  const auto blank = [](char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; };
+  const size_t bom = body.substr(0, 3) == "\xEF\xBB\xBF" ? 3 : 0;
+  std::string_view text = body.substr(bom);
+  while (!text.empty() && blank(text.back())) text.remove_suffix(1);
+  if (std::all_of(text.begin(), text.end(), blank)) return scan_error{"the body is empty; a JSON object is expected", 0};
+  const auto error_at = [&](std::string what, size_t offset) {
+    what += " (byte " + std::to_string(offset) + ")";
+    return scan_error{std::move(what), offset};
+  };
+
+  struct release {
+    request_scanner &owner;
+    size_t size;
+    ~release() {
+      if (size > keep_parser_below) owner.parser_ = std::make_unique<parser>();
+    }
+  } const after{*this, text.size()};
+  od::document document;
+  const size_t capacity = static_cast<size_t>(body.data() + body.size() - text.data()) + simdjson::SIMDJSON_PADDING;
+  error_code e = parser_->json.iterate(simdjson::padded_string_view(text.data(), text.size(), capacity)).get(document);
+  if (e == simdjson::UTF8_ERROR) return error_at("the body is not valid UTF-8", bom + first_bad_utf8(text));
+  if (e == simdjson::UNCLOSED_STRING) return error_at("the body is not valid JSON: a string is not closed", body.size());
+  if (e == simdjson::UNESCAPED_CHARS) {
+    const auto bad = std::find_if(text.begin(), text.end(), [&](char c) { return static_cast<unsigned char>(c) < 0x20 && !blank(c); });
+    return error_at("the body is not valid JSON: a string holds a control character",
+                    bom + static_cast<size_t>((bad == text.end() ? text.begin() : bad) - text.begin()));
+  }
+  if (e != simdjson::SUCCESS) return error_at("the body is not valid JSON", bom);
+
+  const size_t first = text.find_first_not_of(" \t\n\r");
+  if (text[first] != '{') return error_at("the body must be one JSON object", bom + first);
+  od::object object;
+  if (document.get_object().get(object) != simdjson::SUCCESS) {
+    return error_at("the body is not valid JSON: it does not end with the closing brace of its one object", bom + text.size() - 1);
+  }
+  out.object_at = bom + first;
+  walker w(body, out);
+  if (!w.top(object)) {
+    const char *at = w.where();
+    const char *seen = nullptr;
+    if (w.message.empty() && document.current_location().get(seen) == simdjson::SUCCESS && seen > at) at = seen;
+    const bool ours = w.message.find("\"") != std::string::npos || w.message.find("nested") != std::string::npos;
+    std::string what = w.message.empty() ? "the body is not valid JSON" : ours ? w.message : "the body is not valid JSON: " + w.message;
+    return error_at(std::move(what), std::min(static_cast<size_t>(at - body.data()), body.size()));
+  }
+  const char *rest = nullptr;
+  if (document.current_location().get(rest) == simdjson::SUCCESS && rest < text.data() + text.size()) {
+    return error_at("the body must be one JSON object, and more follows it", static_cast<size_t>(rest - body.data()));
+  }
+  const std::string range = " must be a string of 1 to " + std::to_string(max_model_bytes) + " bytes";
+  if (!out.model_at.present()) return scan_error{"\"model\" is missing: it" + range, out.object_at};
+  if (out.model.empty() || out.model.size() > max_model_bytes) return error_at("\"model\"" + range, out.model_at.offset);
+  return std::nullopt;
+}
+
+}  // namespace hive::gateway

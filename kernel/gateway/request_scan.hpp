@@ -1,0 +1,74 @@
+// Reads out of a request's JSON what routing, admission and accounting need, and nothing else: the body goes to the engine as
+// it came. One scanner per worker; its thread only.
+//
+// Rules (field-notes "Request content"): keys count after unescaping and only at the top level; one that we read may occur
+// once. null is absent. Only `model` must have its type (a string of 1 to 256 bytes); every other odd value is left for the
+// engine to judge and reads as absent here. A BOM and white space around the one object are accepted, anything else is not.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace hive::gateway {
+
+// A value's place in the body, quotes or braces included; for splicing.
+struct byte_range {
+  size_t offset = 0;
+  size_t length = 0;
+  bool present() const { return length != 0; }
+};
+
+struct request_scan {
+  std::string model;               // unescaped
+  std::string user;
+  bool stream = false;             // only a true that is a boolean
+  bool include_usage = false;      // stream_options.include_usage, likewise
+  // Declared output limits. A JSON number, its fraction cut off, at most 2^40; a negative one, or one that is no number, is
+  // absent: a budget can never grow by it.
+  std::optional<uint64_t> max_tokens;
+  std::optional<uint64_t> max_completion_tokens;
+  uint64_t choices = 1;            // n, best_of: the larger, at least 1
+
+  // For estimates (spec/http-api.md section 12): unescaped UTF-8 bytes of message, system and prompt text, nested blocks
+  // included, plus the raw length of `tools` and of tool inputs.
+  uint64_t text_bytes = 0;
+  uint64_t text_entries = 0;       // strings counted in text_bytes
+  uint64_t text_quarters = 0;      // sum of floor(bytes / 4) over them
+  uint64_t messages = 0;
+  uint64_t images = 0;
+
+  byte_range model_at;
+  byte_range stream_options_at;
+  size_t object_at = 0;            // of the opening brace
+
+  // max_completion_tokens when it is not 0, else max_tokens.
+  std::optional<uint64_t> declared_output() const {
+    return max_completion_tokens.value_or(0) != 0 ? max_completion_tokens : max_tokens;
+  }
+};
+
+struct scan_error {
+  std::string message;             // for the caller, complete
+  size_t offset = 0;               // in the body, where it was noticed
+};
+
+class request_scanner {
+ public:
+  static constexpr size_t max_model_bytes = 256;
+  static constexpr int max_depth = 256;
+  static constexpr size_t keep_parser_below = 1 << 20;  // a parser keeps about four times its largest body
+
+  request_scanner();
+  ~request_scanner();
+  // `body` must have 64 readable bytes after its end (http::body_padding). Null when all is well.
+  std::optional<scan_error> scan(std::string_view body, request_scan &out);
+
+ private:
+  struct parser;
+  std::unique_ptr<parser> parser_;
+};
+
+}  // namespace hive::gateway

@@ -1,0 +1,197 @@
+#include "gateway/request_scan.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace hive::gateway {
+namespace {
+
+using testing::HasSubstr;
+
+class request_scan_test : public testing::Test {
+ protected:
+  // Every body stands in memory of its exact size plus padding, so that ASan sees a read beyond.
+  std::optional<scan_error> scan(const std::string &body) {
+    const auto bytes = std::make_unique<char[]>(body.size() + 64);
+    std::copy(body.begin(), body.end(), bytes.get());
+    return scanner_.scan({bytes.get(), body.size()}, out_);
+  }
+  request_scanner scanner_;
+  request_scan out_;
+};
+
+TEST_F(request_scan_test, reads_what_routing_needs) {
+  const std::string body =
+      R"({"messages":[{"role":"user","content":"hi"}], "model" : "org/m\u00f6del:7b" ,"stream":true,)"
+      R"("stream_options": {"a":[{"include_usage":false}],"include_usage":true} ,"max_tokens":128,"max_completion_tokens":0,)"
+      R"("user":"u\"1","n":3,"seed":123456789012345678901234567890,"x":[1e400,-0.5,null,true,{}]})";
+  ASSERT_FALSE(scan(body));
+  EXPECT_EQ(out_.model, "org/m\xc3\xb6" "del:7b");
+  EXPECT_EQ(body.substr(out_.model_at.offset, out_.model_at.length), R"("org/m\u00f6del:7b")");
+  EXPECT_EQ(body.substr(out_.stream_options_at.offset, out_.stream_options_at.length),
+            R"({"a":[{"include_usage":false}],"include_usage":true})");
+  EXPECT_TRUE(out_.stream);
+  EXPECT_TRUE(out_.include_usage);
+  EXPECT_EQ(out_.max_tokens, 128u);
+  EXPECT_EQ(out_.declared_output(), 128u);
+  EXPECT_EQ(out_.user, "u\"1");
+  EXPECT_EQ(out_.choices, 3u);
+  EXPECT_EQ(out_.object_at, 0u);
+}
+
+TEST_F(request_scan_test, a_bom_and_white_space_around_the_object_are_accepted) {
+  ASSERT_FALSE(scan("\xEF\xBB\xBF \r\n{\"model\":\"m\"}\n\t "));
+  EXPECT_EQ(out_.object_at, 6u);
+  EXPECT_EQ(out_.model_at.offset, 15u);
+}
+
+TEST_F(request_scan_test, fields_inside_other_values_are_not_taken_for_our_own) {
+  ASSERT_FALSE(scan(R"({"a":{"model":"x","stream":true},"messages":[{"content":"\"model\":\"y\"","model":"z"}],"Model":"q","model":"m"})"));
+  EXPECT_EQ(out_.model, "m");
+  EXPECT_FALSE(out_.stream);
+}
+
+TEST_F(request_scan_test, odd_values_are_left_to_the_engine_and_read_by_one_rule) {
+  const struct {
+    const char *value;
+    std::optional<uint64_t> read;
+  } cases[] = {{"1", 1},      {"1e2", 100},      {"1.9", 1},       {"0", 0},          {"-1", {}},
+               {"-0", {}},    {"\"128\"", {}},   {"null", {}},     {"[1]", {}},       {"true", {}},
+               {"1e-400", 0}, {"1e400", 1ull << 40}, {"99999999999999999999", 1ull << 40}, {"{\"a\":1}", {}}};
+  for (const auto &c : cases) {
+    ASSERT_FALSE(scan(std::string("{\"model\":\"m\",\"max_tokens\":") + c.value + "}")) << c.value;
+    EXPECT_EQ(out_.max_tokens, c.read) << c.value;
+  }
+  for (const char *value : {"\"true\"", "1", "null", "{}", "false"}) {
+    ASSERT_FALSE(scan(std::string("{\"model\":\"m\",\"stream\":") + value + ",\"stream_options\":" + value + ",\"user\":" + value + "}"));
+    EXPECT_FALSE(out_.stream) << value;
+    EXPECT_FALSE(out_.include_usage) << value;
+  }
+}
+
+TEST_F(request_scan_test, text_messages_and_images_are_counted_also_in_nested_blocks) {
+  ASSERT_FALSE(scan(R"({"model":"m","system":"12345678","messages":[
+    {"role":"user","content":"abcd"},
+    {"role":"user","content":null},
+    {"role":"user","content":[{"type":"text","text":"\u00e4\ud83d\ude00\n"},{"image_url":{"url":"data:xxxxxxxx"},"type":"image_url"}]},
+    {"role":"user","content":[{"type":"tool_result","content":[{"type":"text","text":"xy"},{"type":"image","source":{"data":"zzz"}}]},
+                              {"type":"thinking","thinking":"t"},{"type":"tool_use","input":{"a": 1}}]},
+    {"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":"{}"}}]}]})"));
+  EXPECT_EQ(out_.messages, 5u);
+  EXPECT_EQ(out_.images, 2u);
+  EXPECT_EQ(out_.text_entries, 6u);
+  EXPECT_EQ(out_.text_bytes, 8u + 4 + 7 + 2 + 1 + 8 + 2);
+  EXPECT_EQ(out_.text_quarters, 2u + 1 + 1);
+  ASSERT_FALSE(scan(R"({"model":"m","tools":[ {"a":1} ] ,"prompt":["ab","c"]})"));
+  EXPECT_EQ(out_.text_bytes, 11u + 3);
+}
+
+TEST_F(request_scan_test, refuses_what_is_not_one_sound_object_with_a_model) {
+  const std::string deep(100'000, '[');
+  const struct {
+    std::string body;
+    const char *says;
+    int offset;  // -1: any
+  } cases[] = {
+      {"", "empty", 0},
+      {" \n", "empty", 0},
+      {"\xEF\xBB\xBF", "empty", 0},
+      {"[]", "one JSON object", 0},
+      {"\"model\"", "one JSON object", 0},
+      {"{}", "\"model\" is missing", 0},
+      {R"({"model":null})", "\"model\" is missing", 0},
+      {R"({"model":""})", "1 to 256 bytes", 9},
+      {R"({"model":")" + std::string(257, 'm') + "\"}", "1 to 256 bytes", 9},
+      {R"({"model":1})", "must be a string", 9},
+      {R"({"model":["m"]})", "must be a string", 9},
+      {R"({"model":"m"} x)", "", -1},
+      {R"({"model":"m"}{"model":"n"})", "more follows", 13},
+      {R"({"model":"m"}})", "more follows", 13},
+      {R"({"model":"m"}  ,{})", "more follows", 15},
+      {R"({"model":"m")", "", -1},
+      {R"({"model":"m)", "not closed", -1},
+      {R"({"model":"m","a":[1,2})", "not valid JSON", -1},
+      {R"({"model":"m","a":[1 2]})", "not valid JSON", -1},
+      {R"({"model":"m","a":[1,]})", "not valid JSON", -1},
+      {R"({"model":"m","a":{"b"}})", "not valid JSON", -1},
+      {R"({"model":"m","a":{"b":}})", "not valid JSON", -1},
+      {R"({"model":"m","a":tru})", "a value is not JSON", 17},
+      {R"({"model":"m","a":nul})", "a value is not JSON", 17},
+      {R"({"model":"m","a":NaN})", "a value is not JSON", 17},
+      {R"({"model":"m","a":01})", "a value is not JSON", 17},
+      {R"({"model":"m","a":1.})", "a value is not JSON", 17},
+      {R"({"model":"m","a":+1})", "a value is not JSON", 17},
+      {R"({"model":"m","a":'x'})", "not valid JSON", -1},
+      {R"({"model":"m","a":"\x"})", "bad escape", 17},
+      {R"({"model":"m","a":"\u12g4"})", "bad escape", 17},
+      {R"({"model":"m",})", "not valid JSON", -1},
+      {R"({model:"m"})", "not valid JSON", -1},
+      {"{\"model\":\"m\",\"a\":\"\x01\"}", "control character", 18},
+      {"{\"model\":\"m\",\"a\":\"\xff\"}", "UTF-8", 18},
+      {"{\"model\":\"m\",\"a\":\"\xed\xa0\x80\"}", "UTF-8", 18},
+      {R"({"model":"m","a":)" + deep + "}", "nested deeper", -1},
+      {R"({"model":"m","model":"m"})", "\"model\" occurs twice", -1},
+      {R"({"model":"m","mod\u0065l":"n"})", "\"model\" occurs twice", -1},
+      {R"({"model":"m","stream":true,"stream":null})", "\"stream\" occurs twice", -1},
+      {R"({"model":"m","max_tokens":1,"max_tokens":2})", "\"max_tokens\" occurs twice", -1},
+      {R"({"model":"m","user":"a","user":"b"})", "\"user\" occurs twice", -1},
+  };
+  for (const auto &c : cases) {
+    const auto error = scan(c.body);
+    ASSERT_TRUE(error) << c.body.substr(0, 80);
+    EXPECT_THAT(error->message, HasSubstr(c.says)) << c.body.substr(0, 80);
+    EXPECT_LE(error->offset, c.body.size());
+    if (c.offset >= 0) {
+      EXPECT_EQ(error->offset, static_cast<size_t>(c.offset)) << c.body.substr(0, 80) << error->message;
+    }
+  }
+}
+
+TEST_F(request_scan_test, attacks_of_size_and_depth_are_judged_without_harm) {
+  constexpr size_t size = 10 << 20;
+  const std::string open = R"({"model":"m","a":)";
+  EXPECT_TRUE(scan(open + std::string(size, '[')));
+  EXPECT_TRUE(scan(open + std::string(size, '{') + "}"));
+  std::string nested = open;
+  while (nested.size() < size) nested += "{\"a\":";
+  EXPECT_TRUE(scan(nested + "}"));
+  std::string wide = open + "[0";
+  while (wide.size() < size) wide += ",0";
+  EXPECT_FALSE(scan(wide + "]}"));
+  EXPECT_FALSE(scan(open + "\"" + std::string(size, 'x') + "\"}"));
+  std::string escapes = open + "\"";
+  while (escapes.size() < size) escapes += "\\n";
+  EXPECT_FALSE(scan(escapes + "\"}"));
+  EXPECT_FALSE(scan(R"({"model":"m"})"));
+}
+
+TEST_F(request_scan_test, every_cut_of_a_sound_body_is_refused_and_no_mutation_does_harm) {
+  const std::string good =
+      R"({"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"a\u00e4\\"}]}],"stream":true,"n":[1.5e3,-2,null]})";
+  ASSERT_FALSE(scan(good));
+  for (size_t cut = 0; cut < good.size(); ++cut) ASSERT_TRUE(scan(good.substr(0, cut))) << cut;
+  std::mt19937 random(3);
+  const std::string alphabet = "{}[]:,\"\\u0e1 -.ntfx\xc3\xa4";
+  for (int i = 0; i < 30'000; ++i) {
+    std::string body = good;
+    for (unsigned n = 1 + random() % 4; n > 0; --n) {
+      const size_t at = random() % body.size();
+      switch (random() % 3) {
+        case 0: body[at] = alphabet[random() % alphabet.size()]; break;
+        case 1: body.erase(at, 1 + random() % 5); break;
+        default: body.insert(at, 1, alphabet[random() % alphabet.size()]); break;
+      }
+      if (body.empty()) break;
+    }
+    if (const auto error = scan(body)) {
+      ASSERT_LE(error->offset, body.size());
+    } else {
+      ASSERT_FALSE(out_.model.empty());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace hive::gateway
