@@ -41,43 +41,64 @@ status is_filled_label(const std::string &text) {
 
 void add_engine(table &t, agent_settings &a) {
   t.section("Engine");
-  t.add("engine", &a.engine, "vllm", "Id of the engine adapter, such as vllm or llamacpp.").check(is_component_id).shown_as("ID");
-  t.add("backend-url", &a.backend_url, "http://localhost:8888", "Base URL of the engine; paths are appended.").check(is_url).shown_as("URL");
-  t.add("model", &a.models, "", "Serve only this model id; without any, every id that the engine lists. Required for custom.").repeatable().check(is_filled_label).shown_as("ID");
-  t.add("health-url", &a.health_url, "", "Full URL of the health check; required for custom.").check(is_url).shown_as("URL");
+  t.add("engine", &a.engine, "vllm",
+        "Id of the engine adapter, such as vllm or llamacpp.").check(is_component_id).shown_as("ID");
+  t.add("backend-url", &a.backend_url, "http://localhost:8888",
+        "Base URL of the engine; paths are appended.").check(is_url).shown_as("URL");
+  t.add("model", &a.models, "",
+        "Serve only this model id; without any, every id that the engine lists. Required for custom.")
+        .repeatable().check(is_filled_label).shown_as("ID");
+  t.add("health-url", &a.health_url, "",
+        "Full URL of the health check; required for custom.").check(is_url).shown_as("URL");
   t.add("capability", &a.capability, "llm", "What the models do.").choices({"llm", "embedding", "reranker"});
   t.add("capacity", &a.capacity, "10", "Requests that the engine takes at once.").range(1, 1'000'000);
   t.add("http-timeout", &a.http_timeout, "120s", "Longest engine request, answer included.").range(100 * ms, day);
-  t.add("health-check-interval", &a.health_check_interval, "2s", "Period of the engine's health check.").range(50 * ms, hour);
-  t.add("backend-failure-threshold", &a.backend_failure_threshold, "3", "Failed checks in a row until the engine counts as down.").range(1, 1000);
+  t.add("health-check-interval", &a.health_check_interval, "2s",
+        "Period of the engine's health check.").range(50 * ms, hour);
+  t.add("backend-failure-threshold", &a.backend_failure_threshold, "3",
+        "Failed checks in a row until the engine counts as down.").range(1, 1000);
 }
 
 void add_link(table &t, agent_settings &a) {
   t.section("Link");
-  t.add("router", &a.routers, "localhost:50051", "HOST:PORT of a router.").repeatable().alias("router-grpc").check(is_router).shown_as("HOST:PORT");
+  t.add("router", &a.routers, "localhost:50051",
+        "HOST:PORT of a router.").repeatable().alias("router-grpc").check(is_router).shown_as("HOST:PORT");
   t.add("transport", &a.transport, "zmq", "Id of the transport component.").check(is_component_id).shown_as("ID");
-  t.add("identity-path", &a.identity_path, "./agent_identity.key", "Ed25519 key file; made with mode 0600 if missing.").shown_as("PATH").check([](const std::string &text) {
+  t.add("identity-path", &a.identity_path, "./agent_identity.key",
+        "Ed25519 key file; made with mode 0600 if missing.").shown_as("PATH").check([](const std::string &text) {
     return text.empty() ? fail(errc::invalid, "must not be empty") : status();
   });
-  t.add("jwt-secret-file", &a.written.secret_file, "", "File with the secret shared with the routers, at least 32 bytes; several, one a line, while it is changed. Wins over the variable HIVENET_ROUTER_JWT_SECRET.").also_env("HIVENET_ROUTER_JWT_SECRET_FILE").shown_as("PATH");
-  t.add("jwt-secret", &a.written.secret, "", "The shared secret itself.").also_env("HIVENET_ROUTER_JWT_SECRET").no_flag().no_file().secret();
-  t.add("stream-write-timeout", &a.stream_write_timeout, "60s", "A router that takes no byte of a stream for twice this long ends the stream; 0 = off.").range(0, day);
+  t.add("jwt-secret-file", &a.written.secret_file, "",
+        "File with the secret shared with the routers, at least 32 bytes; several, one a line, while it is changed. "
+        "Wins over the variable HIVENET_ROUTER_JWT_SECRET.")
+        .also_env("HIVENET_ROUTER_JWT_SECRET_FILE").shown_as("PATH");
+  t.add("jwt-secret", &a.written.secret, "",
+        "The shared secret itself.").also_env("HIVENET_ROUTER_JWT_SECRET").no_flag().no_file().secret();
+  t.add("stream-write-timeout", &a.stream_write_timeout, "60s",
+        "A router that takes no byte of a stream for twice this long ends the stream; 0 = off.").range(0, day);
   t.add("drain-timeout", &a.drain_timeout, "30s", "How long running requests may take at shutdown.").range(0, day);
-  t.add("shutdown-timeout", &a.shutdown_timeout, "5s", "How long the farewell to the routers may take after that.").range(100 * ms, hour);
-  t.add("ready-fd", &a.ready_fd, "", "File descriptor that gets the JSON line `ready`; none if not given.").range(1, 65535);
-  t.add("router-p2p", &a.written.router_p2p, "", "Address of the old data plane.").unused("routers tell their addresses");
-  t.add("p2p-listen-port", &a.written.p2p_listen_port, "", "Port of the old data plane.").range(0, 65535).unused("agents never listen");
+  t.add("shutdown-timeout", &a.shutdown_timeout, "5s",
+        "How long the farewell to the routers may take after that.").range(100 * ms, hour);
+  t.add("ready-fd", &a.ready_fd, "",
+        "File descriptor that gets the JSON line `ready`; none if not given.").range(1, 65535);
+  t.add("router-p2p", &a.written.router_p2p, "",
+        "Address of the old data plane.").unused("routers tell their addresses");
+  t.add("p2p-listen-port", &a.written.p2p_listen_port, "",
+        "Port of the old data plane.").range(0, 65535).unused("agents never listen");
 }
 
 void add_metadata(table &t, agent_settings &a, const std::string &program_version) {
   t.section("Metadata");
-  t.add("version", &a.version, program_version, "Version told to routers; --print-version prints the program's own.").check(is_filled_label);
+  t.add("version", &a.version, program_version,
+        "Version told to routers; --print-version prints the program's own.").check(is_filled_label);
   t.add("region", &a.region, "UE-France", "Region told to routers.").check(is_filled_label);
   t.add("organization", &a.organization, "Unknown", "Who runs the agent.").check(is_filled_label);
   t.add("machine", &a.machine, "Unknown", "Name of the machine.").check(is_label);
   t.add("tags", &a.tags, "production", "Tags, separated by commas; may be empty.").check(is_label);
-  t.add("gpu-model", &a.gpu_model, "", "Label of the GPU; not detected.").also_env("HIVENET_ROUTER_GPU_MODEL").check(is_label);
-  t.add("deployment-id", &a.deployment_id, "", "Id of the deployment.").also_env("HIVENET_ROUTER_DEPLOYMENT_ID").check(is_label);
+  t.add("gpu-model", &a.gpu_model, "",
+        "Label of the GPU; not detected.").also_env("HIVENET_ROUTER_GPU_MODEL").check(is_label);
+  t.add("deployment-id", &a.deployment_id, "", "Id of the deployment.").also_env(
+        "HIVENET_ROUTER_DEPLOYMENT_ID").check(is_label);
   t.add("replica-id", &a.replica_id, "", "Id of the replica.").also_env("HIVENET_ROUTER_REPLICA_ID").check(is_label);
   t.add("hide-llm", &a.hide_llm, "", "Marks the models as hidden in /v1/models.");
   t.add("llm-pretty-name", &a.llm_pretty_name, "", "Shown in /v1/models.").check(is_label);
@@ -86,11 +107,15 @@ void add_metadata(table &t, agent_settings &a, const std::string &program_versio
 
 void add_sampling(table &t, agent_settings &a) {
   t.section("Sampling and plugins");
-  t.add("hardware-sample-interval", &a.hardware_sample_interval, "2s", "Period of the hardware sampler.").range(50 * ms, hour);
-  t.add("engine-sample-interval", &a.engine_sample_interval, "500ms", "Period of the engine's metrics page.").range(50 * ms, hour);
-  t.add("routing-signal-interval", &a.routing_signal_interval, "500ms", "Period of the signals to routers.").range(50 * ms, hour);
+  t.add("hardware-sample-interval", &a.hardware_sample_interval, "2s",
+        "Period of the hardware sampler.").range(50 * ms, hour);
+  t.add("engine-sample-interval", &a.engine_sample_interval, "500ms",
+        "Period of the engine's metrics page.").range(50 * ms, hour);
+  t.add("routing-signal-interval", &a.routing_signal_interval, "500ms",
+        "Period of the signals to routers.").range(50 * ms, hour);
   t.add("gpu-devices-file", &a.gpu_devices_file, "", "File that names the GPUs of this agent.").shown_as("PATH");
-  t.add("plugin-dir", &a.plugins.dirs, "", "Folder with plugins; without any, the program's own.").repeatable().at_key("plugins.dirs").shown_as("PATH");
+  t.add("plugin-dir", &a.plugins.dirs, "",
+        "Folder with plugins; without any, the program's own.").repeatable().at_key("plugins.dirs").shown_as("PATH");
 }
 
 }  // namespace

@@ -12,13 +12,16 @@ namespace {
 void add_program_rows(table &t, program_settings &p, bool is_router) {
   t.section("Program");
   t.add("config", &p.config_file, "", "Configuration file (YAML).").no_file().shown_as("PATH");
-  t.add("print-config", &p.print_config, "", "Prints the resolved configuration with the origin of every value and leaves.").no_env().no_file();
+  t.add("print-config", &p.print_config, "",
+        "Prints the resolved configuration with the origin of every value and leaves.").no_env().no_file();
   t.add("check-config", &p.check_config, "", "Checks the configuration and leaves.").no_env().no_file();
   setting &version = t.add("print-version", &p.print_version, "", "Prints the version and leaves.").no_env().no_file();
   if (is_router) version.also_flag("version");
   t.add("help", &p.help, "", "Prints this and leaves.").no_env().no_file().also_flag("h");
-  setting &level = t.add("log-level", &p.log_level, "", "debug, info, warn or error, for all or by subsystem: info,router=debug. Empty = info.");
-  setting &format = t.add("log-format", &p.log_format, "", "Form of log lines; empty = colour on a terminal.").choices({"", "color", "nocolor", "json"});
+  setting &level = t.add("log-level", &p.log_level, "",
+        "debug, info, warn or error, for all or by subsystem: info,router=debug. Empty = info.");
+  setting &format = t.add("log-format", &p.log_format, "",
+        "Form of log lines; empty = colour on a terminal.").choices({"", "color", "nocolor", "json"});
   if (!is_router) level.also_env("HIVENET_ROUTER_LOG_LEVEL");
   level.also_env("GOLOG_LOG_LEVEL");
   format.also_env("HIVENET_ROUTER_LOG_FMT").also_env("GOLOG_LOG_FMT");

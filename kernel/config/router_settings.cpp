@@ -25,62 +25,92 @@ status not_empty(const std::string &text) { return text.empty() ? fail(errc::inv
 
 void add_addresses(table &t, router_settings &r) {
   t.section("Addresses");
-  t.add("http-port", &r.http, ":8080", "Client and admin HTTP. Without a given address and without authentication only 127.0.0.1 is bound.");
-  t.add("metrics-port", &r.metrics, ":2112", "GET /metrics, no authentication. Without a given address only 127.0.0.1 is bound.");
-  t.add("link-listen", &r.written.link_listen, "", "Where agents connect; worker i listens on port + i, with port 0 each on its own. Wins over --grpc-port and --p2p-listen-addr.");
-  t.add("grpc-port", &r.written.grpc_port, ":50051", "Port where agents connect; a host in it wins over --p2p-listen-addr.");
-  t.add("p2p-listen-addr", &r.written.p2p_listen_addr, "127.0.0.1", "Host where agents connect; 0.0.0.0 for agents on other machines.").check(is_ip).shown_as("IP");
-  t.add("p2p-announce-addr", &r.written.p2p_announce_addr, "", "Host told to agents instead of the bound one: HOST, /ip4/ADDRESS/tcp/PORT or /dns4/NAME/tcp/PORT. A port in it is ignored.").check(is_announce).shown_as("HOST");
-  t.add("p2p-max-conns-per-ip", &r.connections_per_address, "32", "Agent connections from one IPv4 address or IPv6 /56, per listening port.").range(1, 1'000'000);
-  t.add("p2p-port", &r.written.unused, "", "Port of the old data plane.").unused("agents use one port, --grpc-port or --link-listen").shown_as("NUMBER");
-  t.add("ready-fd", &r.ready_fd, "1", "File descriptor that gets the JSON line `ready` with every bound address.").range(1, 65535);
+  t.add("http-port", &r.http, ":8080",
+        "Client and admin HTTP. Without a given address and without authentication only 127.0.0.1 is bound.");
+  t.add("metrics-port", &r.metrics, ":2112",
+        "GET /metrics, no authentication. Without a given address only 127.0.0.1 is bound.");
+  t.add("link-listen", &r.written.link_listen, "",
+        "Where agents connect; worker i listens on port + i, with port 0 each on its own. Wins over --grpc-port and "
+        "--p2p-listen-addr.");
+  t.add("grpc-port", &r.written.grpc_port, ":50051",
+        "Port where agents connect; a host in it wins over --p2p-listen-addr.");
+  t.add("p2p-listen-addr", &r.written.p2p_listen_addr, "127.0.0.1",
+        "Host where agents connect; 0.0.0.0 for agents on other machines.").check(is_ip).shown_as("IP");
+  t.add("p2p-announce-addr", &r.written.p2p_announce_addr, "",
+        "Host told to agents instead of the bound one: HOST, /ip4/ADDRESS/tcp/PORT or /dns4/NAME/tcp/PORT. A port "
+        "in it is ignored.").check(is_announce).shown_as("HOST");
+  t.add("p2p-max-conns-per-ip", &r.connections_per_address, "32",
+        "Agent connections from one IPv4 address or IPv6 /56, per listening port.").range(1, 1'000'000);
+  t.add("p2p-port", &r.written.unused, "", "Port of the old data plane.").unused(
+        "agents use one port, --grpc-port or --link-listen").shown_as("NUMBER");
+  t.add("ready-fd", &r.ready_fd, "1",
+        "File descriptor that gets the JSON line `ready` with every bound address.").range(1, 65535);
 }
 
 void add_limits(table &t, router_settings &r) {
   t.section("Capacity and time");
-  t.add("workers", &r.workers, "", "Worker threads. 0 = by cores: 1 up to 2 cores, else a half, at most 4.").range(0, 64);
-  t.add("queue-size", &r.queue_size, "100", "Requests that may wait for a forward slot, over all workers.").range(1, 1'000'000);
+  t.add("workers", &r.workers, "",
+        "Worker threads. 0 = by cores: 1 up to 2 cores, else a half, at most 4.").range(0, 64);
+  t.add("queue-size", &r.queue_size, "100",
+        "Requests that may wait for a forward slot, over all workers.").range(1, 1'000'000);
   t.add("max-concurrent", &r.max_concurrent, "50", "Requests that are forwarded at once.").range(1, 1'000'000);
-  t.add("queue-depth", &r.queue_depth, "30", "Requests of one model that may wait for agent capacity; 0 = none.").range(0, 1'000'000);
+  t.add("queue-depth", &r.queue_depth, "30",
+        "Requests of one model that may wait for agent capacity; 0 = none.").range(0, 1'000'000);
   t.add("max-tries-per-step", &r.max_tries_per_step, "3", "Agents tried in one policy step.").range(1, 100);
-  t.add("max-request-bytes", &r.max_request, "10485760", "Largest request body under /v1; 0 = no limit.").range(0, 1ULL << 32);
-  t.add("request-timeout", &r.request_timeout, "60s", "One deadline over waiting, tries, forwarding and the whole stream.").range(100 * ms, day);
-  t.add("stream-timeout", &r.stream_timeout, "0s", "Replaces the deadline once a stream has begun; 0 = off.").range(0, 7 * day);
-  t.add("stream-write-timeout", &r.stream_write_timeout, "60s", "A client that takes no byte for this long is dropped; 0 = off.").range(0, day);
+  t.add("max-request-bytes", &r.max_request, "10485760",
+        "Largest request body under /v1; 0 = no limit.").range(0, 1ULL << 32);
+  t.add("request-timeout", &r.request_timeout, "60s",
+        "One deadline over waiting, tries, forwarding and the whole stream.").range(100 * ms, day);
+  t.add("stream-timeout", &r.stream_timeout, "0s",
+        "Replaces the deadline once a stream has begun; 0 = off.").range(0, 7 * day);
+  t.add("stream-write-timeout", &r.stream_write_timeout, "60s",
+        "A client that takes no byte for this long is dropped; 0 = off.").range(0, day);
   t.add("drain-timeout", &r.drain_timeout, "30s", "How long running requests may take at shutdown.").range(0, day);
-  t.add("slot-release", &r.slot_release, "stream_end", "When an agent's slot is free again.").choices({"stream_end", "headers"});
-  t.add("client-half-close", &r.client_half_close, "gone", "What a client that closes its sending side means: it has gone, or it still reads.").choices({"gone", "allow"});
+  t.add("slot-release", &r.slot_release, "stream_end",
+        "When an agent's slot is free again.").choices({"stream_end", "headers"});
+  t.add("client-half-close", &r.client_half_close, "gone",
+        "What a client that closes its sending side means: it has gone, or it still reads.").choices({"gone", "allow"});
 }
 
 void add_fleet(table &t, router_settings &r) {
   t.section("Fleet and routing");
   t.add("health-check-interval", &r.health_check_interval, "5s", "Period of the health monitor.").range(10 * ms, hour);
   t.add("heartbeat-interval", &r.heartbeat_interval, "5s", "Told to agents.").range(10 * ms, hour);
-  t.add("unhealthy-after", &r.unhealthy_after, "15s", "An agent without heartbeat for this long gets no requests.").range(20 * ms, day);
-  t.add("remove-after", &r.remove_after, "30s", "An agent without heartbeat for this long is removed.").range(30 * ms, 7 * day);
-  t.add("session-ttl", &r.session_ttl, "1h", "Agents prove the secret again before this has passed; more than 5m.").range(0, 30 * day);
-  t.add("policy-file", &r.policy_file, "", "Routing policy; empty = least-loaded, no gates, no fallback.").shown_as("PATH");
+  t.add("unhealthy-after", &r.unhealthy_after, "15s",
+        "An agent without heartbeat for this long gets no requests.").range(20 * ms, day);
+  t.add("remove-after", &r.remove_after, "30s",
+        "An agent without heartbeat for this long is removed.").range(30 * ms, 7 * day);
+  t.add("session-ttl", &r.session_ttl, "1h",
+        "Agents prove the secret again before this has passed; more than 5m.").range(0, 30 * day);
+  t.add("policy-file", &r.policy_file, "",
+        "Routing policy; empty = least-loaded, no gates, no fallback.").shown_as("PATH");
   t.add("policy-model-dir", &r.written.later, "", "Folder with a policy for each model.").shown_as("PATH").later();
 
   t.section("Storage and plugins");
   t.add("storage", &r.storage, "lmdb", "Id of the storage component.").check(not_empty).shown_as("ID");
   t.add("transport", &r.transport, "zmq", "Id of the transport component of the link.").check(not_empty).shown_as("ID");
-  t.add("plugin-dir", &r.plugins.dirs, "", "Folder with plugins; without any, the program's own.").repeatable().at_key("plugins.dirs").shown_as("PATH");
-  t.add("disk-db-path", &r.disk_db_path, "./hivenet_disk", "Folder of the database; created if missing.").check(not_empty).shown_as("PATH");
-  t.add("disk-db-ttl", &r.disk_db_ttl_days, "30", "Days that an agent's history is kept; 0 = for ever.").range(0, 36500);
+  t.add("plugin-dir", &r.plugins.dirs, "",
+        "Folder with plugins; without any, the program's own.").repeatable().at_key("plugins.dirs").shown_as("PATH");
+  t.add("disk-db-path", &r.disk_db_path, "./hivenet_disk",
+        "Folder of the database; created if missing.").check(not_empty).shown_as("PATH");
+  t.add("disk-db-ttl", &r.disk_db_ttl_days, "30",
+        "Days that an agent's history is kept; 0 = for ever.").range(0, 36500);
   t.add("universal-flush-interval", &r.flush_interval, "30s", "Period of the history flush.").range(100 * ms, day);
   t.add("reset-disk-db", &r.reset_disk_db, "", "Deletes the database before it is opened.").no_env().no_file();
 }
 
 void add_security(table &t, router_settings &r) {
   t.section("Security");
-  t.add("jwt-secret-file", &r.written.secret_file, "", "File with the secret shared with the agents, at least 32 bytes; several, one a line, while it is changed. Wins over the variable HIVENET_ROUTER_JWT_SECRET.").shown_as("PATH");
+  t.add("jwt-secret-file", &r.written.secret_file, "",
+        "File with the secret shared with the agents, at least 32 bytes; several, one a line, while it is changed. "
+        "Wins over the variable HIVENET_ROUTER_JWT_SECRET.").shown_as("PATH");
   t.add("jwt-secret", &r.written.secret, "", "The shared secret itself.").no_flag().no_file().secret();
   t.add("admin-api-keys", &r.admin_keys, "", "Keys that open /admin; without any it answers 401.").no_flag().secret();
   t.add("admin-api-keys-file", &r.admin_keys_file, "", "File with more admin keys, one a line.").shown_as("PATH");
   t.add("allow-insecure-admin", &r.allow_insecure_admin, "", "Opens /admin without a key.").no_flag();
   t.add("auth-mode", &r.written.auth_mode, "none", "Client authentication; only none in this release.").no_flag();
-  t.add("auth-config-file", &r.written.later, "", "auth.yaml.").also_env("HIVENET_ROUTER_AUTH_CONFIG").shown_as("PATH").later();
+  t.add("auth-config-file", &r.written.later, "", "auth.yaml.").also_env(
+        "HIVENET_ROUTER_AUTH_CONFIG").shown_as("PATH").later();
 }
 
 void add_later(table &t, router_settings &r) {

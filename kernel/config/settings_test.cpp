@@ -74,6 +74,9 @@ TEST_F(settings, print_config_shows_every_origin_and_no_secret) {
   has("# built-in\n");
   has("plugins:\n  dirs: [a, b]");
   has("      redis: {\"password\":\"********\"}\n");
+  const auto printed = yaml::parse(got.out, "printed");
+  ASSERT_TRUE(printed.ok()) << printed.why().text();
+  EXPECT_EQ(printed->find("plugins")->find("config")->find("storage")->find("redis")->find("password")->text(), "********");
   EXPECT_EQ(got.out.find(secret), std::string::npos);
   EXPECT_EQ(got.out.find("an-admin-key"), std::string::npos);
 }

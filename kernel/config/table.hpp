@@ -80,7 +80,7 @@ class table {
                                        std::vector<std::string> &warnings);
 
   std::string value_text(const setting &) const;      // as YAML; secrets masked
-  std::string resolved() const;                       // --print-config
+  std::string resolved() const;                       // --print-config; rows inside a map (plugins.dirs) come last
   std::string help() const;
   std::string markdown() const;                       // the reference page
 

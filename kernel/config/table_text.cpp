@@ -111,22 +111,23 @@ std::string table::value_text(const setting &row) const {
 }
 
 std::string table::resolved() const {
-  std::string out;
-  std::string open_map;
+  std::string out, nested, open_map;
+  const auto line = [](std::string text, const setting &row) {
+    text.resize(std::max<size_t>(text.size() + 1, 44), ' ');
+    return text + "# " + origin_text(row) + "\n";
+  };
   for (const setting &row : rows_) {
     if (row.is_later || !row.unused_why.empty()) continue;
-    std::string name = row.key.empty() ? "# " + row.name : row.key;
-    const size_t dot = name.find('.');
-    if (dot != std::string::npos) {
-      if (open_map != name.substr(0, dot)) out += name.substr(0, dot) + ":\n";
-      open_map = name.substr(0, dot);
-      name = "  " + name.substr(dot + 1);
+    const size_t dot = row.key.find('.');
+    if (dot == std::string::npos) {
+      out += line((row.key.empty() ? "# " + row.name : row.key) + ": " + value_text(row), row);
+      continue;
     }
-    std::string line = name + ": " + value_text(row);
-    line.resize(std::max<size_t>(line.size() + 1, 44), ' ');
-    out += line + "# " + origin_text(row) + "\n";
+    if (open_map != row.key.substr(0, dot)) nested += row.key.substr(0, dot) + ":\n";
+    open_map = row.key.substr(0, dot);
+    nested += line("  " + row.key.substr(dot + 1) + ": " + value_text(row), row);
   }
-  return out;
+  return out + nested;
 }
 
 std::string table::help() const {

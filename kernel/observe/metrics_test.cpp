@@ -18,12 +18,7 @@ namespace {
 
 struct collected final : text_sink {
   std::string text;
-  size_t pieces = 0, largest = 0;
-  void write(std::string_view piece) override {
-    text += piece;
-    ++pieces;
-    largest = std::max(largest, piece.size());
-  }
+  void write(std::string_view piece) override { text += piece; }
 };
 
 class fleet_like final : public collectable {
@@ -152,15 +147,26 @@ TEST(exposition, a_family_comes_once_a_scrape) {
 }
 
 TEST(exposition, a_large_page_leaves_in_pieces) {
-  collected out;
+  struct counted final : text_sink {
+    size_t pieces = 0, largest = 0;
+    void write(std::string_view piece) override {
+      ++pieces;
+      largest = std::max(largest, piece.size());
+    }
+  } out;
   exposition page(out);
   page.family(metric_kind::gauge, "agent_srtt_ms", "SRTT.");
   const std::string who = label_text({"peer_id", "model", "engine", "organization", "machine"},
                                      {std::string(52, 'x'), "meta-llama/Llama-3.1-8B-Instruct", "vllm", "org", "machine-0001"});
-  const uint64_t begin = now_ns();
+  const auto cpu_ns = [] {
+    timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return static_cast<uint64_t>(t.tv_sec) * ns_per_s + static_cast<uint64_t>(t.tv_nsec);
+  };
+  const uint64_t begin = cpu_ns();
   for (int i = 0; i < 30'000; ++i) page.series(who, 123.456789 + i);
   page.flush();
-  RecordProperty("ns_per_series", static_cast<int>((now_ns() - begin) / 30'000));
+  RecordProperty("ns_per_series", static_cast<int>((cpu_ns() - begin) / 30'000));
   EXPECT_EQ(page.series_written(), 30'000u);
   EXPECT_GT(out.pieces, 50u);
   EXPECT_LE(out.largest, 66'000u);
