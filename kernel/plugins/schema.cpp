@@ -249,10 +249,10 @@ result<schema> schema::parse(std::string_view text) {
   boost::system::error_code ec;
   json::value document = json::parse(json::string_view(text.data(), text.size()), ec);
   if (ec) return fail(errc::invalid, "is not JSON: " + ec.message());
-  return parse(std::move(document));
+  return from(std::move(document));
 }
 
-result<schema> schema::parse(json::value document) {
+result<schema> schema::from(json::value document) {
   if (auto st = check_schema(document, {}, 0); !st) return st;
   schema s;
   s.root_ = std::move(document);

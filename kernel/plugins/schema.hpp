@@ -17,7 +17,7 @@ class schema {
 
   // errc::invalid with the path inside the schema, e.g. "properties.a: the keyword \"pattern\" is not in the subset".
   static result<schema> parse(std::string_view text);
-  static result<schema> parse(boost::json::value document);
+  static result<schema> from(boost::json::value document);
 
   // Whether `value` is valid; the status carries the path inside the value and, for an unknown key, the nearest known.
   status validate(const boost::json::value &value) const;
