@@ -158,6 +158,9 @@ class router_hub::impl final : public transport_owner, private turn_task {
   void on_stream_record(hub_link &l, const record &r);
   void bury(hub_link &l, uint64_t stream);
 
+  const std::unordered_map<hive_peer, std::unique_ptr<hub_link>> &links() const { return links_; }
+  const curve_pair &keys() const { return keys_; }
+
   loop &loop_;
   directory &directory_;
   const hub_options options;

@@ -1,0 +1,299 @@
+// Who gets in, who is thrown out, who stays: authentication, owners, renewal, liveness, goodbye.
+#include "link/link_bench_test.hpp"
+
+namespace hive::link::testing {
+namespace {
+
+class link_session : public ::testing::Test {
+ protected:
+  fake_factory factory;
+  bench b{factory};
+};
+
+TEST_F(link_session, an_agent_with_the_secret_is_welcomed_on_every_worker) {
+  b.start_hubs(2);
+  agent_side &a = b.up();
+  EXPECT_EQ(b.dir.metadata[a.id.peer_id], R"({"model":"m"})");
+  EXPECT_EQ(b.dir.owners[a.id.peer_id].links.size(), 2u);
+  EXPECT_EQ(a.behind.welcomes, 1);
+  for (uint32_t w = 0; w < 2; ++w) {
+    auto c = b.open(a, "/echo", "hello", w);
+    EXPECT_TRUE(b.until([&] { return c->over(); }));
+    EXPECT_EQ(c->got, 5u);
+  }
+}
+
+TEST_F(link_session, losing_one_worker_fails_only_its_streams_and_comes_back) {
+  b.start_hubs(2);
+  agent_side &a = b.up();
+  auto on_zero = b.open(a, "/silent", "", 0);
+  auto on_one = b.open(a, "/silent", "", 1);
+  ASSERT_TRUE(b.until([&] { return a.behind.opens == 2; }));
+  factory.net.sever(*factory.net.connections[1], HIVE_LOST_CLOSED);
+  EXPECT_TRUE(b.until([&] { return on_one->over(); }));
+  EXPECT_EQ(on_one->failed, cause::link_lost);
+  EXPECT_FALSE(on_zero->over());
+  EXPECT_EQ(a.behind.last_cancel, cause::link_lost);
+  EXPECT_TRUE(b.until([&] { return a.behind.welcomes == 2; }));
+  EXPECT_EQ(b.slots, 1);
+}
+
+TEST_F(link_session, an_agent_tries_its_secrets_in_turn) {
+  b.start_hubs();
+  b.agent_options.secrets = {secret_b, secret_a};
+  b.up();
+}
+
+TEST_F(link_session, a_router_accepts_proofs_of_every_secret_it_has) {
+  b.options.secrets = {secret_a, secret_b};
+  b.start_hubs();
+  raw_agent raw(b, 3);
+  raw.hello(raw.id.peer_id);
+  ASSERT_TRUE(raw.wait(kind::challenge));
+  raw.send({.what = kind::auth}, raw.auth_meta(secret_b, "{}"), "{}");
+  EXPECT_TRUE(raw.wait(kind::welcome));
+}
+
+TEST_F(link_session, a_wrong_proof_is_kicked) {
+  b.start_hubs();
+  raw_agent raw(b, 3);
+  raw.hello(raw.id.peer_id);
+  ASSERT_TRUE(raw.wait(kind::challenge));
+  raw.send({.what = kind::auth}, raw.auth_meta(secret_b, "{}"), "{}");
+  EXPECT_EQ(raw.kicked(), "bad_secret");
+  EXPECT_EQ(b.hub().counters.auth_failures, 1u);
+  EXPECT_TRUE(b.until([&] { return raw.lost; }));
+}
+
+TEST_F(link_session, metadata_that_was_changed_on_the_way_is_kicked) {
+  b.start_hubs();
+  raw_agent raw(b, 3);
+  raw.hello(raw.id.peer_id);
+  ASSERT_TRUE(raw.wait(kind::challenge));
+  raw.send({.what = kind::auth}, raw.auth_meta(secret_a, "{}"), "{ }");
+  EXPECT_EQ(raw.kicked(), "bad_secret");
+}
+
+TEST_F(link_session, a_replayed_auth_is_kicked) {
+  b.start_hubs();
+  std::string auth;
+  {
+    raw_agent first(b, 3);
+    first.hello(first.id.peer_id);
+    ASSERT_TRUE(first.wait(kind::challenge));
+    auth = first.auth_meta(secret_a, "{}");
+    first.send({.what = kind::auth}, auth, "{}");
+    ASSERT_TRUE(first.wait(kind::welcome));
+    // On the same connection it answers no challenge any more.
+    first.send({.what = kind::auth}, auth, "{}");
+    EXPECT_TRUE(b.until([&] { return first.lost; }));
+  }
+  raw_agent second(b, 3);
+  second.hello(second.id.peer_id);
+  ASSERT_TRUE(second.wait(kind::challenge));
+  second.send({.what = kind::auth}, auth, "{}");
+  EXPECT_EQ(second.kicked(), "bad_secret");
+}
+
+TEST_F(link_session, a_peer_id_of_another_key_is_kicked_for_good) {
+  b.start_hubs();
+  raw_agent raw(b, 3);
+  raw.hello(identity_from_seed(seed_of(4)).peer_id);
+  ASSERT_TRUE(raw.wait(kind::kick));
+  EXPECT_EQ(raw.kicked(), "hello");
+  EXPECT_TRUE(parse_kick(raw.find(kind::kick)->meta)->final);
+}
+
+TEST_F(link_session, records_before_hello_are_answered_by_one_kick) {
+  b.start_hubs();
+  raw_agent raw(b, 3);
+  for (int i = 0; i < 3; ++i) raw.send({.what = kind::heartbeat}, R"({"ready":true,"reason":""})");
+  EXPECT_EQ(raw.kicked(), "hello");
+  EXPECT_TRUE(b.until([&] { return raw.lost; }));
+  EXPECT_EQ(raw.heard.size(), 1u);
+  EXPECT_EQ(b.dir.heartbeats, 0);
+}
+
+TEST_F(link_session, a_stranger_that_says_nothing_or_garbage_is_cut_off) {
+  b.options.auth_limit_ns = 20 * ns_per_ms;
+  b.start_hubs();
+  raw_agent silent(b, 3);
+  EXPECT_TRUE(b.until([&] { return silent.lost; }));
+  for (const std::string &garbage : {std::string("GET / HTTP/1.1\r\n\r\n"), std::string(100, '\0'), std::string(70'000, '\1')}) {
+    raw_agent raw(b, 3);
+    raw.send_raw(garbage);
+    EXPECT_TRUE(b.until([&] { return raw.lost; }));
+  }
+  EXPECT_TRUE(b.hub().links().empty());
+  EXPECT_GE(b.hub().counters.protocol_errors, 3u);
+}
+
+TEST_F(link_session, an_unsupported_version_is_kicked) {
+  b.start_hubs();
+  raw_agent raw(b, 3);
+  raw.send({.what = kind::hello}, to_json(hello_message{2, 3, 1, raw.id.peer_id, raw.nonce, 0}));
+  EXPECT_EQ(raw.kicked(), "version");
+}
+
+TEST_F(link_session, a_second_live_copy_is_told_to_wait) {
+  b.start_hubs();
+  agent_side &first = b.up();
+  agent_side &second = b.start_agent();
+  ASSERT_TRUE(b.until([&] { return !second.behind.kicks.empty(); }));
+  EXPECT_EQ(second.behind.kicks.front(), "duplicate");
+  EXPECT_TRUE(first.up());
+  // No new probe before the 5 s it was given.
+  b.until([] { return false; }, 100);
+  EXPECT_EQ(b.dir.probes, 1);
+  EXPECT_EQ(first.behind.losses, 0);
+}
+
+TEST_F(link_session, a_dead_copy_is_replaced_after_one_silent_second) {
+  b.start_hubs();
+  agent_side &first = b.up();
+  auto running = b.open(first, "/silent");
+  ASSERT_TRUE(b.until([&] { return first.behind.opens == 1; }));
+  auto &dead = *factory.net.connections[0];
+  dead.mute_to_listener = dead.mute_to_dialler = true;
+  first.link->halt();
+  const uint64_t start = now_ns();
+  agent_side &second = b.start_agent();
+  ASSERT_TRUE(b.until([&] { return second.up(); }));
+  EXPECT_LT(now_ns() - start, 1500 * ns_per_ms);
+  EXPECT_EQ(running->failed, cause::link_lost);
+  EXPECT_EQ(b.slots, 0);
+}
+
+TEST_F(link_session, the_same_boot_on_a_new_connection_replaces_the_old_at_once) {
+  b.start_hubs();
+  raw_agent first(b, 3);
+  ASSERT_TRUE(first.join());
+  raw_agent second(b, 3);
+  second.boot_id = first.boot_id;
+  ASSERT_TRUE(second.join());
+  EXPECT_EQ(first.kicked(), "replaced");
+  EXPECT_NE(first.epoch, second.epoch);
+  EXPECT_EQ(b.dir.probes, 0);
+}
+
+TEST_F(link_session, a_renewal_disturbs_nothing) {
+  b.options.session_ttl_ns = 60 * ns_per_ms;
+  b.start_hubs();
+  agent_side &a = b.up();
+  auto c = b.open(a, "/silent");
+  const uint16_t epoch = b.link_of(a)->epoch;
+  ASSERT_TRUE(b.until([&] { return b.dir.renewals >= 3; }));
+  EXPECT_EQ(b.link_of(a)->epoch, epoch);
+  EXPECT_FALSE(c->over());
+  EXPECT_EQ(a.behind.welcomes, 1);
+  EXPECT_EQ(b.dir.expired_on, b.dir.expired_off);
+}
+
+TEST_F(link_session, a_session_that_is_not_renewed_gets_no_new_work) {
+  b.options.session_ttl_ns = 40 * ns_per_ms;
+  b.start_hubs();
+  raw_agent raw(b, 3);
+  ASSERT_TRUE(raw.join());
+  ASSERT_TRUE(b.until([&] { return b.dir.expired_on == 1; }));
+  client c;
+  c.stream = b.hub().open(raw.id.peer_id, {}, c, std::make_unique<slot_token>(b.slots, nullptr), c.failure);
+  EXPECT_EQ(c.stream, nullptr);
+  EXPECT_EQ(c.failure.why, cause::link_lost);
+  EXPECT_EQ(b.slots, 0);
+}
+
+TEST_F(link_session, three_pings_without_an_answer_lose_the_link_on_both_sides) {
+  b.options.ping_ns = 10 * ns_per_ms;
+  b.start_hubs();
+  agent_side &a = b.up();
+  auto c = b.open(a, "/silent");
+  ASSERT_TRUE(b.until([&] { return a.behind.opens == 1 && b.dir.pongs > 2; }));
+  auto &dead = *factory.net.connections[0];
+  dead.mute_to_listener = dead.mute_to_dialler = true;
+  EXPECT_TRUE(b.until([&] { return c->over() && a.behind.losses == 1; }));
+  EXPECT_EQ(c->failed, cause::link_lost);
+  EXPECT_TRUE(b.until([&] { return a.up(); }));
+}
+
+TEST_F(link_session, a_full_pipe_fails_the_link) {
+  b.start_hubs();
+  agent_side &a = b.up();
+  factory.net.full = true;
+  auto c = b.open(a, "/silent");
+  ASSERT_NE(c->stream, nullptr);
+  EXPECT_TRUE(b.until([&] { return c->over(); }));
+  EXPECT_EQ(c->failed, cause::link_lost);
+  EXPECT_NE(c->failure.message.find("full"), std::string::npos);
+  factory.net.full = false;
+  EXPECT_TRUE(b.until([&] { return a.behind.welcomes == 2; }));
+}
+
+TEST_F(link_session, a_restarted_router_is_found_again_with_another_epoch) {
+  b.start_hubs();
+  agent_side &a = b.up();
+  const std::string old_address = b.hubs[0]->address;
+  b.hubs[0]->hub->shut_down(0);
+  EXPECT_TRUE(b.until([&] { return a.behind.losses == 1; }));
+  b.hubs.clear();
+  b.dir.owners.clear();
+  b.options.router_boot_id = 78;
+  factory.net.next_port = std::stoi(old_address.substr(old_address.rfind(':') + 1));
+  b.start_hubs();
+  EXPECT_TRUE(b.until([&] { return a.behind.welcomes == 2; }));
+}
+
+TEST_F(link_session, heartbeats_signals_models_and_drain_reach_the_directory) {
+  b.start_hubs();
+  agent_side &a = b.up();
+  auto &zero = *a.link->link_zero();
+  zero.append({.what = kind::heartbeat}, to_json(heartbeat_message{true, ""}), {});
+  zero.append({.what = kind::signals}, to_json(std::vector<signal_value>{{"kv", 0.5, 3}}), "{}");
+  zero.append({.what = kind::models}, {}, R"({"model":"n"})");
+  zero.append({.what = kind::drain}, {}, {});
+  EXPECT_TRUE(b.until([&] { return b.dir.is_draining; }));
+  EXPECT_EQ(b.dir.heartbeats, 1);
+  ASSERT_EQ(b.dir.seen_signals.size(), 1u);
+  EXPECT_EQ(b.dir.seen_signals[0].second, 0.5);
+  EXPECT_EQ(b.dir.metadata[a.id.peer_id], R"({"model":"n"})");
+  b.hub().drain(a.id.peer_id, 1234);
+  EXPECT_TRUE(b.until([&] { return a.behind.drain_ms == 1234; }));
+}
+
+TEST_F(link_session, goodbye_is_answered_and_ends_what_runs) {
+  b.start_hubs(2);
+  agent_side &a = b.up();
+  auto c = b.open(a, "/silent");
+  ASSERT_TRUE(b.until([&] { return a.behind.opens == 1; }));
+  bool done = false;
+  const uint64_t start = now_ns();
+  a.link->goodbye([&] { done = true; });
+  EXPECT_FALSE(done);
+  EXPECT_TRUE(b.until([&] { return done; }));
+  EXPECT_LT(now_ns() - start, 900 * ns_per_ms);
+  EXPECT_EQ(b.dir.goodbyes, 2);
+  EXPECT_TRUE(b.until([&] { return c->over(); }));
+  EXPECT_EQ(b.slots, 0);
+  EXPECT_EQ(a.behind.cancels, 1);
+}
+
+TEST_F(link_session, a_final_kick_ends_the_dialling) {
+  b.start_hubs();
+  agent_side &a = b.up();
+  b.hub().kick_peer(a.id.peer_id, {"removed", "removed by the operator", 0, true});
+  EXPECT_TRUE(b.until([&] { return a.behind.final_kick; }));
+  EXPECT_FALSE(b.until([&] { return a.up(); }, 60));
+}
+
+TEST_F(link_session, unknown_records_are_ignored_unless_critical) {
+  b.start_hubs();
+  raw_agent raw(b, 3);
+  ASSERT_TRUE(raw.join());
+  raw.send({.what = static_cast<kind>(99)});
+  raw.send({.what = kind::ping, .seq = 1});
+  EXPECT_TRUE(raw.wait(kind::pong));
+  raw.send({.what = static_cast<kind>(99), .flags = flag_critical});
+  EXPECT_TRUE(b.until([&] { return raw.lost; }));
+}
+
+}  // namespace
+}  // namespace hive::link::testing

@@ -1,0 +1,399 @@
+// Streams end exactly once on both sides, memory is bounded by credit, and a slow one stops nobody else
+// (design: link-protocol section 6).
+#include <random>
+
+#include "link/link_bench_test.hpp"
+
+namespace hive::link::testing {
+namespace {
+
+class link_stream : public ::testing::Test {
+ protected:
+  fake_factory factory;
+  bench b{factory};
+};
+
+TEST_F(link_stream, carries_small_and_large_bodies_both_ways) {
+  b.start_hubs();
+  agent_side &a = b.up();
+  for (const size_t size : {size_t{0}, size_t{1}, size_t{65'536}, size_t{65'537}, size_t{3'000'000}}) {
+    std::string body(size, 'b');
+    for (size_t i = 0; i < size; i += 997) body[i] = static_cast<char>(i);
+    client c;
+    c.keep = true;
+    b.open(c, a, "/echo", body);
+    ASSERT_TRUE(b.until([&] { return c.over(); })) << size;
+    EXPECT_EQ(c.failed, cause::none);
+    EXPECT_EQ(c.heads, 1);
+    EXPECT_GT(c.rtt_ms, 0);
+    EXPECT_TRUE(c.text == body) << size;
+    EXPECT_TRUE(c.tokens.known);
+    EXPECT_EQ(c.tokens.output_tokens, 9u);
+    b.settle();
+    b.expect_at_rest(a);
+  }
+}
+
+TEST_F(link_stream, a_cancelled_one_holds_its_slot_until_the_agent_answers) {
+  b.start_hubs();
+  agent_side &a = b.up();
+  auto c = b.open(a, "/silent");
+  ASSERT_TRUE(b.until([&] { return a.behind.opens == 1; }));
+  factory.net.held = true;
+  c->stream->cancel(cause::client_gone);
+  c->stream->cancel(cause::deadline);
+  b.settle();
+  EXPECT_EQ(b.slots, 1);
+  EXPECT_EQ(b.hub().counters.streams_closing, 1u);
+  factory.net.release();
+  EXPECT_TRUE(b.until([&] { return b.slots == 0; }));
+  EXPECT_EQ(a.behind.last_cancel, cause::client_gone);
+  EXPECT_EQ(c->ends, 0);
+  b.settle();
+  b.expect_at_rest(a);
+}
+
+TEST_F(link_stream, cancel_and_end_that_cross_end_it_once_and_usage_is_still_read) {
+  b.start_hubs();
+  agent_side &a = b.up();
+  auto c = b.open(a, "/hold");
+  ASSERT_TRUE(b.until([&] { return a.behind.live.size() == 1; }));
+  auto &q = **a.behind.live.begin();
+  factory.net.held = true;
+  q.start_answer();
+  q.send = "tail";
+  q.produce();
+  b.settle();
+  c->stream.reset();
+  b.settle();
+  factory.net.release();
+  EXPECT_TRUE(b.until([&] { return b.slots == 0; }));
+  b.settle();
+  EXPECT_EQ(c->ends, 0);
+  EXPECT_EQ(b.late, 1);
+  EXPECT_EQ(a.behind.cancels, 0);
+  b.expect_at_rest(a);
+}
+
+TEST_F(link_stream, cancel_and_refuse_that_cross_return_the_slot_once) {
+  b.start_hubs();
+  agent_side &a = b.up();
+  factory.net.held = true;
+  auto c = b.open(a, "/busy");
+  b.settle();
+  c->stream.reset();
+  b.settle();
+  factory.net.release();
+  EXPECT_TRUE(b.until([&] { return b.slots == 0; }));
+  b.settle();
+  EXPECT_EQ(c->ends, 0);
+  EXPECT_EQ(b.dir.busy, 1);
+  b.expect_at_rest(a);
+}
+
+TEST_F(link_stream, a_refusal_names_its_cause_and_a_free_slot_is_told_at_once) {
+  b.start_hubs();
+  agent_side &a = b.up();
+  auto c = b.open(a, "/busy");
+  ASSERT_TRUE(b.until([&] { return c->over(); }));
+  EXPECT_EQ(c->failed, cause::busy);
+  EXPECT_EQ(c->failure.message, "all slots taken");
+  EXPECT_EQ(c->failure.retry_after_ms, 10u);
+  EXPECT_FALSE(c->failure.reached_engine);
+  const int before = b.dir.pongs;
+  for (auto &s : a.link->slots)
+    if (std::exchange(s->link->refused_busy, false)) a.link->send_pong(*s->link, 0);
+  EXPECT_TRUE(b.until([&] { return b.dir.pongs > before; }));
+  EXPECT_EQ(b.dir.last_pong.capacity, 8u);
+}
+
+TEST_F(link_stream, an_open_that_crosses_drain_is_refused_as_draining) {
+  b.start_hubs();
+  agent_side &a = b.up();
+  a.link->draining = true;
+  auto c = b.open(a, "/echo", "x");
+  ASSERT_TRUE(b.until([&] { return c->over(); }));
+  EXPECT_EQ(c->failed, cause::draining);
+  EXPECT_EQ(a.behind.opens, 0);
+}
+
+TEST_F(link_stream, nobody_behind_the_link_is_a_reset) {
+  b.start_hubs();
+  agent_side &a = b.up();
+  auto c = b.open(a, "/nobody");
+  ASSERT_TRUE(b.until([&] { return c->over(); }));
+  EXPECT_EQ(c->failed, cause::agent_failed);
+  EXPECT_FALSE(c->failure.reached_engine);
+}
+
+TEST_F(link_stream, an_unanswered_open_fails_alone) {
+  b.options.open_limit_ns = 20 * ns_per_ms;
+  b.agent_options.accept_delay_ns = 5 * ns_per_ms;
+  b.start_hubs();
+  agent_side &a = b.up();
+  auto accepted = b.open(a, "/accept");
+  auto silent = b.open(a, "/silent");
+  ASSERT_TRUE(b.until([&] { return silent->over(); }));
+  EXPECT_EQ(silent->failed, cause::open_timeout);
+  EXPECT_FALSE(accepted->over());
+  EXPECT_TRUE(b.until([&] { return b.slots == 1; }));
+  EXPECT_EQ(a.behind.losses, 0);
+}
+
+TEST_F(link_stream, a_cancel_that_nobody_answers_fails_the_link) {
+  b.options.closing_limit_ns = 20 * ns_per_ms;
+  b.start_hubs();
+  raw_agent raw(b, 3);
+  ASSERT_TRUE(raw.join());
+  client c;
+  c.stream = b.hub().open(raw.id.peer_id, {}, c, std::make_unique<slot_token>(b.slots, nullptr), c.failure);
+  ASSERT_NE(c.stream, nullptr);
+  c.stream.reset();
+  EXPECT_TRUE(b.until([&] { return raw.lost; }));
+  EXPECT_EQ(b.slots, 0);
+}
+
+TEST_F(link_stream, a_missing_record_resets_the_stream_not_the_link) {
+  b.start_hubs();
+  raw_agent raw(b, 3);
+  ASSERT_TRUE(raw.join());
+  client c;
+  c.stream = b.hub().open(raw.id.peer_id, {}, c, std::make_unique<slot_token>(b.slots, nullptr), c.failure);
+  auto *open = raw.wait(kind::open);
+  ASSERT_TRUE(open);
+  const uint64_t id = open->head.stream;
+  raw.send({.what = kind::head, .stream = id, .seq = 0, .aux = 200});
+  raw.send({.what = kind::data, .stream = id, .seq = 2}, {}, "lost one");
+  EXPECT_TRUE(b.until([&] { return c.over(); }));
+  EXPECT_EQ(c.failed, cause::protocol);
+  EXPECT_TRUE(raw.wait(kind::reset));
+  EXPECT_EQ(b.slots, 1);
+  raw.send({.what = kind::reset, .stream = id, .seq = 3, .aux = 1});
+  EXPECT_TRUE(b.until([&] { return b.slots == 0; }));
+  EXPECT_FALSE(raw.lost);
+}
+
+TEST_F(link_stream, data_beyond_credit_resets_the_stream_and_beyond_link_credit_the_link) {
+  b.options.stream_window = 64 * 1024;
+  b.options.link_window = 256 * 1024;
+  b.start_hubs();
+  raw_agent raw(b, 3);
+  ASSERT_TRUE(raw.join());
+  client c;
+  c.reads = false;
+  c.stream = b.hub().open(raw.id.peer_id, {}, c, std::make_unique<slot_token>(b.slots, nullptr), c.failure);
+  auto *open = raw.wait(kind::open);
+  ASSERT_TRUE(open);
+  const uint64_t id = open->head.stream;
+  raw.send({.what = kind::head, .stream = id, .seq = 0, .aux = 200});
+  const std::string part(40'000, 'x');
+  for (uint32_t seq = 1; seq <= 3; ++seq) raw.send({.what = kind::data, .stream = id, .seq = seq}, {}, part);
+  EXPECT_TRUE(b.until([&] { return c.over(); }));
+  EXPECT_EQ(c.failed, cause::protocol);
+  EXPECT_LE(c.max_unread, 64u * 1024 + max_payload_bytes);
+  EXPECT_FALSE(raw.lost);
+}
+
+TEST_F(link_stream, late_records_of_an_old_epoch_are_dropped_and_their_credit_comes_back) {
+  b.options.link_window = 64 * 1024;
+  b.start_hubs();
+  raw_agent raw(b, 3);
+  ASSERT_TRUE(raw.join());
+  const std::string part(16'384, 'x');
+  for (uint32_t i = 0; i < 12; ++i) {
+    raw.send({.what = kind::data, .stream = make_stream_id(static_cast<uint16_t>(raw.epoch - 1), 0, 1), .seq = i}, {}, part);
+    b.settle();
+  }
+  EXPECT_EQ(b.hub().counters.late_records, 12u);
+  uint64_t back = 0;
+  for (const auto &h : raw.heard)
+    if (h.head.what == kind::credit && h.head.stream == 0) back += h.head.credit;
+  EXPECT_EQ(back, 12u * 16'384);
+  EXPECT_FALSE(raw.lost);
+}
+
+TEST_F(link_stream, a_client_that_takes_nothing_ends_as_client_slow) {
+  b.options.write_timeout_ns = 20 * ns_per_ms;
+  b.start_hubs();
+  agent_side &a = b.up();
+  client c;
+  c.reads = false;
+  b.open(c, a, "/send/1000000");
+  EXPECT_TRUE(b.until([&] { return c.over(); }));
+  EXPECT_EQ(c.failed, cause::client_slow);
+  EXPECT_TRUE(b.until([&] { return b.slots == 0; }));
+  EXPECT_EQ(a.behind.last_cancel, cause::client_slow);
+}
+
+struct window_case {
+  uint32_t window;
+  size_t chunk;
+};
+
+class link_windows : public ::testing::TestWithParam<window_case> {};
+
+TEST_P(link_windows, bound_what_is_buffered_and_what_is_in_the_pipe) {
+  fake_factory factory;
+  bench b(factory);
+  const auto [window, chunk] = GetParam();
+  b.options.stream_window = window;
+  b.options.link_window = window;
+  b.options.ping_ns = 3600 * ns_per_s;  // the window stays as it is
+  b.start_hubs();
+  agent_side &a = b.up();
+  a.behind.chunk = chunk;
+  std::vector<std::unique_ptr<client>> clients;
+  for (int i = 0; i < 4; ++i) {
+    clients.push_back(std::make_unique<client>());
+    clients.back()->reads = i % 2 == 0;
+    b.open(*clients.back(), a, "/send/6000000");
+  }
+  const bool done = b.until([&] {
+    for (auto &c : clients)
+      if (!c->reads && c->unread > window / 2) c->read_all();
+    for (auto &c : clients)
+      if (!c->over()) return false;
+    return true;
+  });
+  ASSERT_TRUE(done);
+  const uint64_t overhead = factory.net.max_in_pipe / 8 + 4096;  // headers, and the other direction's credit records
+  for (auto &c : clients) {
+    EXPECT_EQ(c->got, 6'000'000u);
+    EXPECT_EQ(c->failed, cause::none);
+    EXPECT_LE(c->max_unread, window + max_payload_bytes);
+  }
+  EXPECT_LE(factory.net.max_in_pipe, window + max_payload_bytes + overhead);
+  b.settle();
+  b.expect_at_rest(a);
+}
+
+INSTANTIATE_TEST_SUITE_P(sizes, link_windows,
+                         ::testing::Values(window_case{64 * 1024, 64 * 1024}, window_case{64 * 1024, 1000}, window_case{64 * 1024, 50'000},
+                                           window_case{256 * 1024, 65'000}, window_case{256 * 1024, 700},
+                                           window_case{4096 * 1024, 60'000}));
+
+TEST_F(link_stream, clients_that_do_not_read_stop_nobody_else) {
+  b.options.stream_window = 64 * 1024;
+  b.options.link_window = 256 * 1024;
+  b.start_hubs();
+  agent_side &a = b.up();
+  a.behind.chunk = 10'000;
+  std::vector<std::unique_ptr<client>> stuck;
+  for (int i = 0; i < 64; ++i) {
+    stuck.push_back(std::make_unique<client>());
+    stuck.back()->reads = false;
+    b.open(*stuck.back(), a, "/send/1000000");
+  }
+  ASSERT_TRUE(b.until([&] {
+    for (auto &c : stuck)
+      if (c->got < 64 * 1024) return false;
+    return true;
+  }));
+  auto reader = b.open(a, "/send/5000000");
+  EXPECT_TRUE(b.until([&] { return reader->over(); }));
+  EXPECT_EQ(reader->got, 5'000'000u);
+  for (auto &c : stuck) {
+    EXPECT_LE(c->got, 64u * 1024 + max_payload_bytes);
+    c->stream.reset();
+  }
+  EXPECT_TRUE(b.until([&] { return b.slots == 0; }));
+  b.settle();
+  b.expect_at_rest(a);
+}
+
+TEST_F(link_stream, many_cancels_with_data_in_flight_leave_full_throughput) {
+  b.start_hubs();
+  agent_side &a = b.up();
+  a.behind.chunk = 4'000;
+  for (int round = 0; round < 100; ++round) {
+    std::vector<std::unique_ptr<client>> clients;
+    for (int i = 0; i < 20; ++i) {
+      clients.push_back(std::make_unique<client>());
+      clients.back()->cancel_at_head = i % 3 == 0;
+      clients.back()->cancel_at_data = i % 3 == 1;
+      b.open(*clients.back(), a, "/send/100000");
+      if (i % 3 == 2 && i % 2 == 0) clients.back()->stream.reset();
+    }
+    ASSERT_TRUE(b.until([&] { return b.slots == 0; })) << round;
+  }
+  b.settle();
+  b.expect_at_rest(a);
+  auto c = b.open(a, "/send/8000000");
+  EXPECT_TRUE(b.until([&] { return c->over(); }));
+  EXPECT_EQ(c->got, 8'000'000u);
+  EXPECT_EQ(b.hub().counters.links_lost, 0u);
+}
+
+// Everything at random: bodies, answers, ends, cancels, refusals, held and released messages, broken links.
+TEST_F(link_stream, ends_exactly_once_whatever_happens) {
+  for (uint32_t seed = 1; seed <= 12; ++seed) {
+    std::mt19937 random(seed);
+    bench own(factory);
+    own.options.stream_window = 64 * 1024;
+    own.options.link_window = 128 * 1024;
+    own.start_hubs();
+    agent_side &a = own.up();
+    a.behind.chunk = 3'000;
+    std::vector<std::unique_ptr<client>> clients;
+    std::set<client *> abandoned;
+    const auto step = [&] {
+      switch (random() % 12) {
+        case 0: case 1: case 2: {
+          static constexpr const char *targets[] = {"/echo", "/busy", "/silent", "/hold", "/send/200000", "/send/10", "/nobody", "/hold-body"};
+          auto c = own.open(a, targets[random() % std::size(targets)], std::string(random() % 150'000, 'b'));
+          if (c->stream) clients.push_back(std::move(c));
+          else EXPECT_FALSE(a.up() && own.link_of(a) && !own.link_of(a)->is_shut());
+          break;
+        }
+        case 3: case 4:
+          if (!clients.empty()) {
+            client &c = *clients[random() % clients.size()];
+            if (!c.over()) abandoned.insert(&c);
+            c.stream.reset();
+          }
+          break;
+        case 5: factory.net.held = true; break;
+        case 6: case 7: factory.net.release(); break;
+        case 8:
+          if (random() % 8 == 0) factory.net.break_all();
+          break;
+        case 9:
+          for (auto *q : std::vector<engine::request *>(a.behind.live.begin(), a.behind.live.end()))
+            if (q->target == "/hold" && !q->over) {
+              if (random() % 2 == 0) {
+                q->start_answer();
+                q->send = "answer";
+                q->produce();
+              } else {
+                q->over = true;
+                q->stream.reset(cause::engine_cut, "cut", true);
+              }
+              break;
+            }
+          break;
+        default: own.l.io().run_one_for(std::chrono::milliseconds(1)); break;
+      }
+      for (int i = static_cast<int>(random() % 4); i > 0; --i) own.l.io().poll_one();
+    };
+    for (int i = 0; i < 600; ++i) step();
+    factory.net.release();
+    ASSERT_TRUE(own.until([&] { return a.up() && own.link_of(a); }));
+    own.settle();
+    own.expect_at_rest(a);
+    for (auto &c : clients) {
+      if (!c->over()) abandoned.insert(c.get());
+      c->stream.reset();
+    }
+    ASSERT_TRUE(own.until([&] { return own.slots == 0; })) << "seed " << seed;
+    own.settle();
+    own.expect_at_rest(a);
+    for (auto &c : clients) EXPECT_EQ(c->ends, abandoned.contains(c.get()) ? 0 : 1) << "seed " << seed;
+    EXPECT_EQ(own.hub().counters.streams_open, 0u);
+    EXPECT_EQ(own.hub().counters.streams_closing, 0u);
+    EXPECT_TRUE(a.behind.live.empty());
+    EXPECT_EQ(own.hub().counters.protocol_errors, 0u) << "seed " << seed;
+  }
+}
+
+}  // namespace
+}  // namespace hive::link::testing
