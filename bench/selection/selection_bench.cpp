@@ -1,0 +1,151 @@
+// What choosing an agent costs: funnel with 3 gates and 4 rules, least-loaded from its plugin, the slot taken and returned.
+// Budget (docs/performance.md), warm: 0.5 us at 64 agents, 5 us at 1,000, 50 us at 10,000, no allocation.
+//
+//   selection_bench --benchmark_repetitions=5 --benchmark_report_aggregates_only=true
+#include <benchmark/benchmark.h>
+
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <random>
+
+#include "plugins/host_services.hpp"
+#include "plugins/registry.hpp"
+#include "routing/fleet_fixture.hpp"
+#include "routing/funnel.hpp"
+#include "routing/plugin_source.hpp"
+#include "routing/policy_text.hpp"
+#include "routing/router.hpp"
+
+namespace {
+uint64_t allocations = 0;
+}
+
+// Not inlined: the compiler would see malloc under new and warn of delete.
+[[gnu::noinline]] void *operator new(size_t n) {
+  ++allocations;
+  if (void *p = std::malloc(n)) return p;
+  throw std::bad_alloc();
+}
+[[gnu::noinline]] void operator delete(void *p) noexcept { std::free(p); }
+[[gnu::noinline]] void operator delete(void *p, size_t) noexcept { std::free(p); }
+
+namespace hive::routing {
+namespace {
+
+constexpr const char *policy =
+    "routing_policy: {strategy: least-loaded, match: {engine: vllm}, exclude_if: {srtt: {gt: 2000}, gpu_temperature_c: {gt: 85}, "
+    "gpu_util_percent: {gt: 0.98}, memory_used_percent: {gte: 0.95}}}";
+
+struct services final : plugins::host_services {
+  explicit services(fleet::column_table &t) : columns(t) {}
+  void log(int32_t, std::string_view, std::string_view, std::string_view) override {}
+  bool post(std::function<void()>) override { return false; }
+  hive_column column(std::string_view name) override { return columns.intern(name); }
+  hive_metric register_metric(int32_t, const std::string &, const std::string &) override { return 0; }
+  void add_metric(hive_metric, double) override {}
+  fleet::column_table &columns;
+};
+
+struct nobody final : outcome_recorder {
+  void on_attempt(const attempt_outcome &) override {}
+};
+
+// A pool of `agents`, half loaded at random, one in eight too hot.
+struct world {
+  testing::test_fleet fleet;
+  services host{fleet.columns};
+  plugins::component_registry registry;
+  plugin_source source{registry, host};
+  nobody outcomes;
+  std::shared_ptr<fleet::pool> pool = fleet.make_pool("qwen");
+  std::optional<router> routing;
+  std::string trouble;
+
+  explicit world(int64_t agents) {
+    plugins::settings settings;
+    settings.trusted_dirs = {HIVE_PLUGIN_DIR};
+    settings.enable_trusted = false;
+    settings.enable = {"strategy_least_loaded", "gate_srtt", "gate_hardware"};
+    if (const status s = registry.load(settings); !s.ok()) trouble = s.text();
+    auto d = parse_policy(policy, source);
+    if (!d) {
+      trouble = d.why().text();
+      return;
+    }
+    router_options options;
+    options.line.depth = 0;
+    routing.emplace(source, fleet.columns, outcomes, options);
+    if (const status s = routing->set_policies(d->document); !s.ok()) trouble = s.text();
+    if (const status s = routing->add_pool(pool); !s.ok()) trouble = s.text();
+    std::mt19937 chance(1);
+    for (int64_t i = 0; i < agents; ++i) {
+      const std::string name = "agent" + std::to_string(i);
+      fleet::agent &a = fleet.add(pool, name, 32, [](auto &info) { info.engine = "vllm"; });
+      a.latency.add(50 + chance() % 100);
+      pool->refresh_outcome(a);
+      for (uint32_t n = chance() % 16; n > 0; --n) a.slots.try_take();
+      pool->refresh(a);
+      fleet.signal(*pool, name, "gpu_temperature_c", i % 8 == 7 ? 90 : 60);
+      fleet.signal(*pool, name, "gpu_util_percent", 0.5);
+      fleet.signal(*pool, name, "memory_used_percent", 0.5);
+    }
+  }
+  const route &of() const { return *routing->policies()->route_for("qwen"); }
+};
+
+// The least a session does, without its loop: enter the line, hold the lease, return it.
+struct one_request final : candidate_finder {
+  explicit one_request(world &w) : on(w), what(w.routing->policies()->route_for("qwen")) { sel.capability = "llm"; }
+  funnel_result find(fleet::pool &pool) override { return run_funnel(pool, *what->where, *what->steps[0], sel); }
+  void on_taken(fleet::pool &pool, uint32_t index) override {
+    who = pool.row(index).who;
+    info = pool.row(index).info;
+    what->where->tell_choice(sel.request, pool.view(), index);
+    ++what->steps[0]->strategy().leases;
+  }
+  void on_wake(uint64_t) override {}
+  world &on;
+  std::shared_ptr<const route> what;
+  selection sel;
+  std::shared_ptr<fleet::agent> who;
+  std::shared_ptr<const fleet::agent_info> info;
+};
+
+void funnel_only(benchmark::State &state) {
+  world w(state.range(0));
+  if (!w.trouble.empty()) return state.SkipWithError(w.trouble.c_str());
+  one_request r(w);
+  for (auto _ : state) {
+    const std::lock_guard lock(w.pool->mutex());
+    benchmark::DoNotOptimize(r.find(*w.pool));
+  }
+}
+
+void find_take_release(benchmark::State &state) {
+  world w(state.range(0));
+  if (!w.trouble.empty()) return state.SkipWithError(w.trouble.c_str());
+  one_request r(w);
+  ticket place;
+  const ticket_class cls;
+  const auto once = [&] {
+    if (r.what->where->line.enter(place, r, cls, 0, nullptr, false) != entered::taken) return false;
+    fleet::lease slot(std::move(r.who), std::move(r.info), w.pool);
+    return true;
+  };
+  for (int i = 0; i < 100; ++i)
+    if (!once()) return state.SkipWithError("no agent was chosen");
+  const uint64_t before = allocations;
+  for (auto _ : state) benchmark::DoNotOptimize(once());
+  state.counters["allocations"] =
+      benchmark::Counter(static_cast<double>(allocations - before), benchmark::Counter::kAvgIterations);
+}
+
+BENCHMARK(funnel_only)->Arg(64)->Arg(1000)->Arg(10000);
+BENCHMARK(find_take_release)->Arg(64)->Arg(1000)->Arg(10000);
+
+}  // namespace
+}  // namespace hive::routing
+
+BENCHMARK_MAIN();

@@ -1,0 +1,118 @@
+#include "routing/plugin_source.hpp"
+
+#include <gmock/gmock.h>
+
+#include "base/loop.hpp"
+#include "plugins/host_services.hpp"
+#include "routing/fleet_fixture.hpp"
+#include "routing/policy_text.hpp"
+#include "routing/router.hpp"
+
+namespace hive::routing {
+namespace {
+
+using ::testing::HasSubstr;
+
+struct services final : plugins::host_services {
+  explicit services(fleet::column_table &t) : columns(t) {}
+  void log(int32_t, std::string_view, std::string_view, std::string_view) override {}
+  bool post(std::function<void()>) override { return false; }
+  hive_column column(std::string_view name) override { return columns.intern(name); }
+  hive_metric register_metric(int32_t, const std::string &, const std::string &) override { return 0; }
+  void add_metric(hive_metric, double) override {}
+  fleet::column_table &columns;
+};
+
+struct nobody final : outcome_recorder {
+  void on_attempt(const attempt_outcome &) override {}
+};
+
+struct client final : session_events {
+  void on_lease(fleet::lease l, std::string_view) override { slot = std::move(l); }
+  void on_exhausted(const exhaustion &e) override { code = e.code; }
+  fleet::lease slot;
+  std::string code;
+};
+
+// The libraries of this build: strategy_least_loaded, gate_srtt, gate_hardware.
+class real_plugins : public ::testing::Test {
+ protected:
+  void load(std::vector<std::string> enable) {
+    plugins::settings settings;
+    settings.trusted_dirs = {HIVE_PLUGIN_DIR};
+    settings.enable_trusted = false;
+    settings.enable = std::move(enable);
+    const status s = registry_.load(settings);
+    ASSERT_TRUE(s.ok()) << s.text();
+  }
+  testing::test_fleet fleet_;
+  services services_{fleet_.columns};
+  plugins::component_registry registry_;
+  plugin_source source_{registry_, services_};
+  nobody outcomes_;
+};
+
+TEST_F(real_plugins, route_by_latency_and_load) {
+  load({"strategy_least_loaded", "gate_srtt", "gate_hardware"});
+  const auto d = parse_policy("routing_policy: {strategy: least-loaded, exclude_if: {srtt_upper: {gt: 300, k: 2}, "
+                              "gpu_temperature_c: {gt: 85}}}", source_, {"p", "", true, false});
+  ASSERT_TRUE(d) << d.why().text();
+  router routing(source_, fleet_.columns, outcomes_, {});
+  ASSERT_TRUE(routing.set_policies(d->document).ok());
+  const auto pool = fleet_.make_pool("qwen");
+  const status added = routing.add_pool(pool);
+  ASSERT_TRUE(added.ok()) << added.text();
+  for (const char *name : {"cool", "hot", "slow"}) fleet_.add(pool, name, 4);
+  fleet_.signal(*pool, "hot", "gpu_temperature_c", 90);
+  fleet_.agents["slow"]->latency.add(200);  // RTTVAR 100: 200 + 2 x 100 > 300
+  pool->refresh_outcome(*fleet_.agents["slow"]);
+  loop on;
+  request_facts facts;
+  facts.model = "qwen";
+  for (int i = 0; i < 8; ++i) {
+    client c;
+    const auto flow = routing.open(on, facts, c);
+    flow->next();
+    on.io().restart();
+    on.io().poll();
+    ASSERT_TRUE(c.slot) << c.code;
+    EXPECT_EQ(c.slot.who()->peer_id(), "cool");
+    flow->report({});
+  }
+}
+
+TEST_F(real_plugins, what_is_absent_is_named) {
+  load({"strategy_least_loaded", "gate_srtt"});
+  const auto field = parse_policy("routing_policy: {strategy: least-loaded, exclude_if: {kv_cache_utilization: {gt: 1}}}", source_);
+  ASSERT_FALSE(field);
+  EXPECT_THAT(field.why().text(), HasSubstr("unknown field 'kv_cache_utilization'"));
+  EXPECT_THAT(field.why().text(), HasSubstr("srtt, srtt_upper"));
+  const auto strategy = parse_policy("routing_policy: {strategy: leastloaded}", source_);
+  EXPECT_THAT(strategy.why().text(), HasSubstr("did you mean 'least-loaded'?"));
+  const auto options = parse_policy("routing_policy: {strategy: {name: least-loaded, options: {x: 1}}}", source_);
+  EXPECT_FALSE(options);
+  const auto bad_rule = parse_policy("routing_policy: {strategy: least-loaded, exclude_if: {srtt_upper: {above: 1}}}", source_);
+  ASSERT_TRUE(bad_rule) << "only its gate can judge a custom rule";
+  router routing(source_, fleet_.columns, outcomes_, {});
+  ASSERT_TRUE(routing.add_pool(fleet_.make_pool("qwen")).ok());
+  EXPECT_THAT(routing.set_policies(bad_rule->document).text(), HasSubstr("srtt_upper"));
+}
+
+TEST_F(real_plugins, the_default_policy_works_with_none_of_them) {
+  router routing(source_, fleet_.columns, outcomes_, {});
+  const auto pool = fleet_.make_pool("qwen");
+  ASSERT_TRUE(routing.add_pool(pool).ok());
+  fleet_.add(pool, "a", 1);
+  loop on;
+  client c;
+  request_facts facts;
+  facts.model = "qwen";
+  const auto flow = routing.open(on, facts, c);
+  flow->next();
+  on.io().poll();
+  EXPECT_TRUE(c.slot);
+  flow->report({});
+}
+
+}  // namespace
+}  // namespace hive::routing
