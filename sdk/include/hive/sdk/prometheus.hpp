@@ -42,7 +42,8 @@ inline double prometheus_number(std::string_view s) {
 inline bool read_sample(std::string_view line, sample &out) {
   const auto blank = [](char c) { return c == ' ' || c == '\t' || c == '\r'; };
   while (!line.empty() && blank(line.front())) line.remove_prefix(1);
-  if (line.empty() || line.front() == '#') return false;
+  const auto starts_a_name = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == ':'; };
+  if (line.empty() || !starts_a_name(line.front())) return false;
   const size_t end = line.find_first_of("{ \t");
   if (end == std::string_view::npos || end == 0) return false;
   out.name = line.substr(0, end);
