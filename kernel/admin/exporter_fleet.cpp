@@ -156,19 +156,11 @@ void exporter::collect_plugins(observe::exposition &out) const {
                  uint64_t{1});
   }
   std::map<std::pair<std::string, std::string>, std::pair<uint64_t, uint64_t>> counts;  // calls, errors
-  for (const auto &i : on_.router->instances()) {
-    if (i->component == nullptr) continue;
-    auto &c = counts[{std::string(plugins::kind_name(i->component->kind)), std::string(i->component->id.ptr, i->component->id.len)}];
-    c.first += i->calls.load(std::memory_order_relaxed);
-    c.second += i->errors.load(std::memory_order_relaxed);
-  }
   on_.plugins->each_instance([&](const plugins::instance &i) {
-    const uint32_t kind = i.what().kind();
-    if (kind == HIVE_KIND_STRATEGY || kind == HIVE_KIND_GATE) return;
     const auto stats = i.stats().read();
-    auto &c = counts[{std::string(plugins::kind_name(kind)), i.what().id()}];
+    auto &c = counts[{std::string(plugins::kind_name(i.what().kind())), i.what().id()}];
     c.first += stats.calls;
-    c.second += stats.failures;
+    c.second += stats.failures + stats.wrong_answers;
   });
   out.family(metric_kind::counter, "plugin_calls_total", "Calls into instances of a component");
   for (const auto &[who, c] : counts) out.series(observe::label_text({"kind", "component"}, {who.first, who.second}), c.first);
