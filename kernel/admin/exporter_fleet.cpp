@@ -43,7 +43,7 @@ constexpr agent_family families[] = {
     {metric_kind::counter, "agent_requests_failed_total", "Attempts failed", false,
      [](const shown_agent &a) -> value { return loaded(a.who->counters.failed); }},
     {metric_kind::gauge, "agent_success_rate", "Lifetime share of answered attempts; 0 without any", false,
-     [](const shown_agent &a) -> value { return std::isnan(a.who->success_rate()) ? 0 : a.who->success_rate(); }},
+     [](const shown_agent &a) -> value { return std::isnan(a.who->counters.success_rate()) ? 0 : a.who->counters.success_rate(); }},
     {metric_kind::gauge, "agent_capacity_utilization", "Slots in use over declared capacity", false,
      [](const shown_agent &a) -> value {
        return a.info->capacity == 0 ? 0 : static_cast<double>(a.who->slots.load().first) / a.info->capacity;

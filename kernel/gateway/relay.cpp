@@ -102,7 +102,7 @@ void relay::on_body_failed(http::body_error why) {
 
 void relay::on_body(http::body_ptr body) {
   body_ = std::move(body);
-  if (const auto error = context_.scanner.scan(*body_, scan_))
+  if (const auto error = context_.scanner->scan(*body_, scan_))
     return refuse(ended::rejected_request, make_error("request_invalid", error->message));
   set_stage(&context_.stages.selecting);
   switch (context_.forwards.acquire(*this, false)) {

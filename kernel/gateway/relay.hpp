@@ -36,13 +36,13 @@ struct gateway_options {
 // What a relay works with; all of it outlives every request of the worker.
 struct worker_context {
   loop &home;
-  request_scanner &scanner;                // the worker's parser
   link::router_hub *hub;                   // null: no agent can connect
   routing::router &router;
   forward_line &forwards;
   telemetry &records;
   stage_gauges &stages;
   const gateway_options &options;
+  request_scanner *scanner = nullptr;      // the worker's parser; set by the worker
 };
 
 class relay final : public http::responder,

@@ -22,10 +22,10 @@ class models_view {
 
 class worker final : public http::service {
  public:
-  // `context.scanner` is replaced by the worker's own.
   worker(const worker_context &context, const models_view &models, admin_port &admin)
-      : context_{context.home, scanner_, context.hub, context.router, context.forwards, context.records, context.stages, context.options},
-        models_(models), admin_(admin) {}
+      : context_(context), models_(models), admin_(admin) {
+    context_.scanner = &scanner_;
+  }
 
   void on_request(http::exchange &) override;
   std::string refusal_body(int status, std::string_view what) override;
