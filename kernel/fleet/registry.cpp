@@ -53,7 +53,12 @@ registry::registry(const registry_settings &settings, const clock_source &clock,
       samples_(samples),
       kernel_(intern_kernel_columns(columns_)) {}
 
-registry::~registry() = default;
+// Agents and pools hold each other for as long as the agent is registered.
+registry::~registry() {
+  for (const auto &[id, m] : members_) {
+    if (m->who) m->who->set_pools(std::make_shared<const pool_list>());
+  }
+}
 
 registry::member_ptr registry::find_member(std::string_view peer_id) const {
   const auto found = members_.find(peer_id);

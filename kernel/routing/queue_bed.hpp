@@ -136,7 +136,7 @@ struct request final : candidate_finder {
     settle_on(b_.line(model_).run(t, generation), false);
   }
   request &enter(bool may_wait = true) {
-    settle_on(b_.line(model_).enter(t, *this, cls, bytes, [this](std::function<void()> f) { b_.wakes.push_back(std::move(f)); },
+    settle_on(b_.line(model_).enter(t, *this, cls, bytes, [&b = b_](std::function<void()> f) { b.wakes.push_back(std::move(f)); },
                                     may_wait), true);
     return *this;
   }

@@ -99,7 +99,7 @@ class worker {
 };
 
 void job::start() {
-  settle_on(line_.enter(t, *this, {}, 1, [this](std::function<void()> f) { w_.loop().post(std::move(f)); }, true));
+  settle_on(line_.enter(t, *this, {}, 1, [&w = w_](std::function<void()> f) { w.loop().post(std::move(f)); }, true));
 }
 
 void job::settle_on(entered e) {
