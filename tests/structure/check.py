@@ -237,6 +237,22 @@ def told(tree, _):
                     yield f"{name}:{line}: {literal} does not stand in {page}"
 
 
+# Flags on our pages that are those of other programs or of a command.
+OTHER_FLAGS = {"--port", "--metrics", "--json"}
+
+
+def flags(tree, _):
+    listed = [n for n in tree.files if re.fullmatch(r"docs/reference/[\w-]+\.md", n)]
+    known = {f for n in listed for f in re.findall(r"`(--[a-z0-9-]+)`", tree.text(n))} | OTHER_FLAGS
+    for name in tree.files:
+        if not re.fullmatch(r"README\.md|docs/[\w-]+\.md", name):
+            continue
+        for number, line in enumerate(tree.text(name).split("\n"), 1):
+            for flag in re.findall(r"(?<![\w-])--[a-z][a-z0-9-]*", line):
+                if flag not in known:
+                    yield f"{name}:{number}: {flag} is no setting of docs/reference"
+
+
 def commands(tree, _):
     for command in ("./dev run", "./dev test"):
         if command not in tree.text("README.md"):
@@ -248,7 +264,7 @@ def commands(tree, _):
             yield f"dev: has no command {verb}"
 
 
-CHECKS = {f.__name__: f for f in (layers, length, paths, names, links, told, commands)}
+CHECKS = {f.__name__: f for f in (layers, length, paths, names, links, told, flags, commands)}
 
 
 def main():

@@ -16,7 +16,8 @@ GOOD = {
     "docs/README.md": "# Docs\n## Pages\n[metrics](metrics.md) [admin](admin-api.md) [http](http-api.md) [link](link.md)\n",
     "docs/metrics.md": "`some_total` completed\n",
     "docs/admin-api.md": "/admin/health\n",
-    "docs/http-api.md": "/health\n",
+    "docs/http-api.md": "/health `--http-port`\n",
+    "docs/reference/settings.md": "| `--http-port` | Port |\n",
     "docs/link.md": "busy\n",
     "kernel/base/text.hpp": "#pragma once\n#include <string>\n",
     "kernel/fleet/pool.hpp": '#include "base/text.hpp"\n#include "hive/abi.h"\n// docs/metrics.md\n',
@@ -85,6 +86,7 @@ BAD = {
         "a cause": {"kernel/link/stream.cpp": 'auto n = "bored";\n'},
         "a source that moved": {"kernel/gateway/telemetry.cpp": None},
     },
+    "flags": {"a flag nobody reads": {"README.md": "`./dev run`, `./dev test`, `--http-prot`\n"}},
     "commands": {
         "README without run": {"README.md": "./dev test\n"},
         "CI without the tests": {".ci/run": "# exec ./dev test\ntrue\n"},
