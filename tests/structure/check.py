@@ -217,7 +217,7 @@ def links(tree, _):
 
 # What these sources say in literals of that form must stand on that page.
 TOLD = [
-    (r"kernel/admin/exporter\w*\.cpp|kernel/observe/process\.cpp", r"[a-z][a-z0-9]*(_[a-z0-9]+)+", "docs/metrics.md"),
+    (r"kernel/admin/exporter\w*\.cpp|kernel/observe/(process|metrics)\.cpp", r"[a-z][a-z0-9]*(_[a-z0-9]+)+", "docs/metrics.md"),
     (r"kernel/gateway/telemetry\.cpp", r"(?!unknown$)[a-z]+(_[a-z]+)*", "docs/metrics.md"),
     (r"kernel/admin/api\.cpp", r"/admin(/[\w:*-]+)+", "docs/admin-api.md"),
     (r"kernel/gateway/routes\.cpp", r"/(v1|health)[\w/*]*\w", "docs/http-api.md"),
