@@ -43,7 +43,7 @@ constexpr agent_family families[] = {
     {metric_kind::counter, "agent_requests_failed_total", "Attempts failed", false,
      [](const shown_agent &a) -> value { return loaded(a.who->counters.failed); }},
     {metric_kind::gauge, "agent_success_rate", "Lifetime share of answered attempts; 0 without any", false,
-     [](const shown_agent &a) -> value { return std::isnan(a.who->success_rate()) ? 0 : a.who->success_rate(); }},
+     [](const shown_agent &a) -> value { return std::isnan(a.who->counters.success_rate()) ? 0 : a.who->counters.success_rate(); }},
     {metric_kind::gauge, "agent_capacity_utilization", "Slots in use over declared capacity", false,
      [](const shown_agent &a) -> value {
        return a.info->capacity == 0 ? 0 : static_cast<double>(a.who->slots.load().first) / a.info->capacity;
@@ -156,19 +156,11 @@ void exporter::collect_plugins(observe::exposition &out) const {
                  uint64_t{1});
   }
   std::map<std::pair<std::string, std::string>, std::pair<uint64_t, uint64_t>> counts;  // calls, errors
-  for (const auto &i : on_.router->instances()) {
-    if (i->component == nullptr) continue;
-    auto &c = counts[{std::string(plugins::kind_name(i->component->kind)), std::string(i->component->id.ptr, i->component->id.len)}];
-    c.first += i->calls.load(std::memory_order_relaxed);
-    c.second += i->errors.load(std::memory_order_relaxed);
-  }
   on_.plugins->each_instance([&](const plugins::instance &i) {
-    const uint32_t kind = i.what().kind();
-    if (kind == HIVE_KIND_STRATEGY || kind == HIVE_KIND_GATE) return;
     const auto stats = i.stats().read();
-    auto &c = counts[{std::string(plugins::kind_name(kind)), i.what().id()}];
+    auto &c = counts[{std::string(plugins::kind_name(i.what().kind())), i.what().id()}];
     c.first += stats.calls;
-    c.second += stats.failures;
+    c.second += stats.failures + stats.wrong_answers;
   });
   out.family(metric_kind::counter, "plugin_calls_total", "Calls into instances of a component");
   for (const auto &[who, c] : counts) out.series(observe::label_text({"kind", "component"}, {who.first, who.second}), c.first);

@@ -56,7 +56,7 @@ json::object universal(const agent &a) {
   json::object o;
   o["successful_requests_total"] = c.successful.load();
   o["failed_requests_total"] = c.failed.load();
-  const double rate = a.success_rate();
+  const double rate = c.success_rate();
   o["success_rate"] = std::isnan(rate) ? 0.0 : rate;
   o["input_tokens_total"] = c.input_tokens.load();
   o["output_tokens_total"] = c.output_tokens.load();

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/text.hpp"
-#include "http/json_usage.hpp"
+#include "http/sse_scanner.hpp"
 
 namespace hive::agent {
 
@@ -111,7 +111,8 @@ class proxied_request final : public link::agent_stream_events, private http::ca
     switch (mode_) {
       case mode::relay: return finish({});
       case mode::hold: {
-        const link::usage usage = http::usage_of_json(held_);
+        const http::token_usage found = http::usage_of_answer(held_);
+        const link::usage usage{found.prompt, found.completion, 0, found.present};
         release_held();
         return finish(usage);
       }

@@ -72,7 +72,8 @@ runtime::runtime(loop &data, loop &control_loop, const engine_codec &codec, http
   proxy_options p;
   p.http_timeout_ns = options.http_timeout_ns;
   proxy_ = std::make_unique<proxy>(data, codec, engine, slots_, p);
-  control_ = std::make_unique<control>(control_loop, codec, engine, options_, slots_, *this);
+  control_events &heard_here = *this;
+  control_ = std::make_unique<control>(control_loop, codec, engine, options_, slots_, heard_here);
 }
 
 runtime::~runtime() = default;

@@ -1,5 +1,4 @@
-// The program's side of the plugin room: what plugins are lent, where the program looks for them, and components for the
-// routing room.
+// The program's side of the plugin room: what plugins are lent, and where the program looks for them.
 #pragma once
 
 #include <memory>
@@ -12,7 +11,6 @@
 #include "fleet/pool.hpp"
 #include "plugins/instance.hpp"
 #include "plugins/registry.hpp"
-#include "routing/catalog.hpp"
 
 namespace hive::apps {
 
@@ -40,27 +38,5 @@ plugins::settings plugin_places(const config::plugin_settings &);
 // build/bin/x -> build/plugins, /usr/bin/x -> /usr/lib/hivenet-router/plugins.
 std::string own_plugin_dir();
 std::string own_program_dir();
-
-// Strategies and gates for the routing room, out of the plugin registry. Control thread.
-class routing_components final : public routing::component_source {
- public:
-  routing_components(plugins::component_registry &registry, plugins::host_services &services)
-      : registry_(registry), services_(services) {}
-
-  const hive_component *strategy(std::string_view id) const override;
-  std::optional<routing::gate_field> field(std::string_view name) const override;
-  std::vector<std::string> strategies() const override { return registry_.ids(HIVE_KIND_STRATEGY); }
-  std::vector<std::string> fields() const override { return registry_.fields(); }
-  std::string provider_hint(uint32_t kind, std::string_view name) const override;
-  result<std::string> complete_options(const hive_component &, const std::string &json) const override;
-  result<std::unique_ptr<routing::component_instance>> create(const hive_component &, const std::string &name,
-                                                              const std::string &options, const void *setup) override;
-
- private:
-  const plugins::component *find(const hive_component &) const;
-
-  plugins::component_registry &registry_;
-  plugins::host_services &services_;
-};
 
 }  // namespace hive::apps

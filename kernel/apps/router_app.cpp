@@ -115,13 +115,14 @@ status router_app::load_policy(bool first) {
   const auto parsed = routing::parse_policy(text.str(), *components_, options);
   if (!parsed) return parsed.why();
   for (const std::string &warning : parsed->warnings) observe::log("policy").warn("{}", warning);
+  if (const status s = routing::check_release(*parsed->document); !s) return s.at(settings_.policy_file);
   return router_->set_policies(parsed->document);
 }
 
 status router_app::start() {
   host_ = std::make_unique<plugin_host>(control_, nullptr, &exporter_);
   if (const status s = load_plugins(); !s) return s;
-  components_ = std::make_unique<routing_components>(plugins_, *host_);
+  components_ = std::make_unique<routing::plugin_source>(plugins_, *host_);
   if (const status s = open_storage(); !s) return s;
 
   fleet::registry_settings f;

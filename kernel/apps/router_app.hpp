@@ -16,6 +16,7 @@
 #include "gateway/worker.hpp"
 #include "http/server.hpp"
 #include "link/router_hub.hpp"
+#include "routing/plugin_source.hpp"
 
 namespace hive::apps {
 
@@ -48,7 +49,7 @@ class router_app {
   admin::exporter exporter_;
   plugins::component_registry plugins_;
   std::unique_ptr<plugin_host> host_;
-  std::unique_ptr<routing_components> components_;
+  std::unique_ptr<routing::plugin_source> components_;
 
   system_clock_source clock_;
   std::unique_ptr<plugins::instance> storage_instance_;

@@ -53,7 +53,12 @@ registry::registry(const registry_settings &settings, const clock_source &clock,
       samples_(samples),
       kernel_(intern_kernel_columns(columns_)) {}
 
-registry::~registry() = default;
+// Agents and pools hold each other for as long as the agent is registered.
+registry::~registry() {
+  for (const auto &[id, m] : members_) {
+    if (m->who) m->who->set_pools(std::make_shared<const pool_list>());
+  }
+}
 
 registry::member_ptr registry::find_member(std::string_view peer_id) const {
   const auto found = members_.find(peer_id);
@@ -283,7 +288,7 @@ void registry::signals(std::string_view peer_id, const std::vector<link::signal_
       if (known == m->names.end() || known->second == 0) continue;
       const uint64_t age_ns = std::min(v.age_ms, now / ns_per_ms) * ns_per_ms;
       const uint64_t sampled = std::max<uint64_t>(1, now - age_ns);
-      const bool stale = age_ns >= settings_.stale_after_ns;
+      const bool stale = v.age_ms >= settings_.stale_after_ns / ns_per_ms;
       writes.push_back({known->second, stale ? std::nan("") : v.value, sampled});
     }
   }
@@ -374,13 +379,14 @@ void registry::check_health(uint64_t now, calls &later) {
 
 void registry::tick() {
   const uint64_t now = clock_.now();
-  const std::vector<std::shared_ptr<pool>> all = pools();
+  std::vector<std::shared_ptr<pool>> all = pools();
   for (const std::shared_ptr<pool> &p : all) p->tick(now);
   if (take_turn(next_sweep_ns_, now, sweep_interval_ns)) {
     size_t expired = 0;
     for (const std::shared_ptr<pool> &p : all) expired += p->sweep(now);
     stats_.expired_signals.fetch_add(expired, std::memory_order_relaxed);
   }
+  all.clear();  // the health pass drops pools that only the registry knows
   if (take_turn(next_health_ns_, now, settings_.monitor_interval_ns)) {
     calls later;
     {

@@ -26,7 +26,7 @@ class forward_waiter {
   bool holds_slot() const { return holds_; }
 
  protected:
-  ~forward_waiter();                       // leaves the line, gives the slot back
+  virtual ~forward_waiter();               // leaves the line, gives the slot back
 
  private:
   friend class forward_line;

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/text.hpp"
-#include "http/json_usage.hpp"
+#include "hive/abi/views.h"
 
 namespace hive::gateway {
 
@@ -31,6 +31,13 @@ bool listed(std::string_view name, std::span<const std::string_view> list) {
 
 bool starts_with_folded(std::string_view text, std::string_view prefix) {
   return text.size() >= prefix.size() && iequals(text.substr(0, prefix.size()), prefix);
+}
+
+link::usage usage_of(const http::token_usage &found) { return {found.prompt, found.completion, 0, found.present}; }
+
+// Before anything was learned of a model: 1 / 3.2 tokens a byte, at least 4 a message (HTTP sheet section 12.1).
+uint64_t estimated_prompt_tokens(const request_scan &scan) {
+  return std::max<uint64_t>((scan.text_bytes * 5 + 15) / 16, 4 * scan.messages);
 }
 
 // A field named in the client's Connection header belongs to that connection too.
@@ -95,8 +102,8 @@ void relay::on_body_failed(http::body_error why) {
 
 void relay::on_body(http::body_ptr body) {
   body_ = std::move(body);
-  if (const scan_error error = scan_request(*body_, scan_); error.failed())
-    return refuse(ended::rejected_request, make_error("request_invalid", error.message));
+  if (const auto error = context_.scanner->scan(*body_, scan_))
+    return refuse(ended::rejected_request, make_error("request_invalid", error->message));
   set_stage(&context_.stages.selecting);
   switch (context_.forwards.acquire(*this, false)) {
     case forward_line::answer::granted: return look_for_agent();
@@ -125,8 +132,8 @@ void relay::look_for_agent() {
     facts.tenant = "default";
     facts.streaming = scan_.stream;
     facts.deadline_ns = deadline_ns_;
-    facts.prompt_tokens = scan_.estimated_prompt_tokens();
-    facts.output_tokens = scan_.declared_output_tokens();
+    facts.prompt_tokens = estimated_prompt_tokens(scan_);
+    facts.output_tokens = scan_.declared_output().value_or(HIVE_TOKENS_UNKNOWN);
     facts.body_bytes = body_->size();
     session_ = context_.router.open(context_.home, facts, *this);
   }
@@ -246,17 +253,18 @@ void relay::on_data(std::string_view bytes) {
 
 void relay::stream_data(std::string_view bytes) {
   scanner_->feed(bytes);
+  at_event_end_ = bytes.ends_with("\n\n") || bytes.ends_with("\r\n\r\n") || bytes.ends_with("\r\r");
   if (committed_) {
     exchange_.write(bytes);
     return;
   }
   held_.append(bytes);
-  if (scanner_->error_seen() && !scanner_->content_seen()) {
-    std::string message = "the engine reported an error: ";
-    message += scanner_->error_text();
+  const http::stream_facts &facts = scanner_->facts();
+  if (facts.error && !facts.content) {
+    std::string message = "the engine reported an error: " + facts.error_text;
     return retry(attempt_result::retryable, make_error("backend_error", std::move(message), "backend"), "engine_error");
   }
-  if (scanner_->content_seen() || held_.size() > context_.options.held_stream_bytes) commit();
+  if (facts.content || held_.size() > context_.options.held_stream_bytes) commit();
 }
 
 void relay::buffer_data(std::string_view bytes) {
@@ -311,12 +319,7 @@ void relay::on_end(const link::usage &from_agent) {
   usage_ = from_agent;
   switch (mode_) {
     case mode::stream:
-      if (scanner_->usage().known) usage_ = scanner_->usage();
-      if (!committed_) commit();
-      end_attempt(scanner_->error_seen() ? attempt_result::broken : attempt_result::completed);
-      record(scanner_->error_seen() ? ended::engine_error : ended::completed, 200,
-             scanner_->error_seen() ? "backend_error" : "");
-      return exchange_.end();
+      return finish_stream();
     case mode::buffer: return finish_buffered();
     case mode::error: return judge_engine_error();
     case mode::none: {
@@ -328,13 +331,26 @@ void relay::on_end(const link::usage &from_agent) {
   }
 }
 
+void relay::finish_stream() {
+  scanner_->end();
+  const http::stream_facts &facts = scanner_->facts();
+  if (facts.usage.present) usage_ = usage_of(facts.usage);
+  if (facts.error && !committed_)
+    return retry(attempt_result::retryable, make_error("backend_error", "the engine reported an error: " + facts.error_text, "backend"),
+                 "engine_error");
+  if (!committed_) commit();
+  end_attempt(facts.error ? attempt_result::broken : attempt_result::completed);
+  record(facts.error ? ended::engine_error : ended::completed, 200, facts.error ? "backend_error" : "");
+  exchange_.end();
+}
+
 void relay::finish_buffered() {
   if (committed_) {
     end_attempt(attempt_result::completed);
     record(ended::completed, engine_status_, "");
     return exchange_.end();
   }
-  if (const auto found = http::usage_of_json(held_); found.known) usage_ = found;
+  if (const auto found = http::usage_of_answer(held_); found.present) usage_ = usage_of(found);
   end_attempt(attempt_result::completed);
   first_byte_ns_ = now_ns();
   record(ended::completed, engine_status_, "");
@@ -463,7 +479,7 @@ void relay::on_gone(http::gone why) {
 void relay::break_off(ended how, const api_error &error) {
   record(how, engine_status_, error.code);
   if (mode_ == mode::stream) {
-    if (scanner_->mid_event()) exchange_.write("\n\n");
+    if (!at_event_end_) exchange_.write("\n\n");
     exchange_.write(error_event(error, route_.speaks, request_id_));
   }
   exchange_.abort();

@@ -42,6 +42,7 @@ struct worker_context {
   telemetry &records;
   stage_gauges &stages;
   const gateway_options &options;
+  request_scanner *scanner = nullptr;      // the worker's parser; set by the worker
 };
 
 class relay final : public http::responder,
@@ -83,6 +84,7 @@ class relay final : public http::responder,
   void stream_data(std::string_view);
   void buffer_data(std::string_view);
   void commit();
+  void finish_stream();
   void finish_buffered();
   void judge_engine_error();
   // The attempt is over and nothing of it was passed on.
@@ -127,6 +129,7 @@ class relay final : public http::responder,
   std::string held_;                       // answer bytes not passed on yet
   size_t buffered_credit_ = 0;             // of the bytes being written: credit that was returned when they were held
   std::optional<http::sse_scanner> scanner_;
+  bool at_event_end_ = true;               // the stream's bytes so far end with a whole event
   link::usage usage_;
   std::optional<api_error> last_error_;
   uint64_t first_byte_ns_ = 0;

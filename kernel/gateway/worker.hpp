@@ -22,8 +22,10 @@ class models_view {
 
 class worker final : public http::service {
  public:
-  worker(worker_context context, const models_view &models, admin_port &admin)
-      : context_(context), models_(models), admin_(admin) {}
+  worker(const worker_context &context, const models_view &models, admin_port &admin)
+      : context_(context), models_(models), admin_(admin) {
+    context_.scanner = &scanner_;
+  }
 
   void on_request(http::exchange &) override;
   std::string refusal_body(int status, std::string_view what) override;
@@ -36,6 +38,7 @@ class worker final : public http::service {
   void refuse(http::exchange &, std::string_view route, const std::string &request_id, const api_error &, std::string_view allow = {});
   void show_model(http::exchange &, const route &, const std::string &request_id, const std::string &id);
 
+  request_scanner scanner_;
   worker_context context_;
   const models_view &models_;
   admin_port &admin_;

@@ -267,6 +267,7 @@ void connection::finish_body() {
   input_ = input::done;
   read_deadline_ = never_ns;
   if (std::exchange(discard_body_, false)) {
+    body_ = nullptr;
     core_->home.at_turn_end(turn_);
     return;
   }

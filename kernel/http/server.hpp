@@ -33,13 +33,15 @@ enum class gone {
 
 enum class framing { chunked, until_close };  // an HTTP/1.0 client always gets until_close
 
-// What a service hangs on an exchange. Destroyed when the exchange is over, whichever way.
+// What a service hangs on an exchange. Nothing is called after respond(), end() or abort(); it is destroyed at the end of that
+// loop turn, or right after on_gone. An exception out of a call gives 500 (or a cut) and is thrown on to the loop.
 class responder {
  public:
   virtual ~responder() = default;
   virtual void on_body(body_ptr) {}
   virtual void on_body_failed(body_error) {}    // must answer; the connection closes afterwards
-  virtual void on_written(size_t /*payload*/) {}  // payload bytes of write() that the socket took
+  virtual void on_written(size_t /*payload*/) {}  // payload bytes that the socket took; a share of them
+                                                  // is estimated until the send that holds them is complete
   virtual void on_gone(gone) {}                 // the last call; the exchange may not be touched in it or after it
 };
 

@@ -32,6 +32,10 @@ class script_service final : public service {
     if (path == "/refuse") return x.respond({401, text}, "no");
     if (path == "/none") return x.respond({204, text}, "");
     if (path == "/throw") throw std::runtime_error("handler broke");
+    if (path == "/early") {
+      x.read_body(body_limit);
+      return x.respond({200, text}, "early");
+    }
     if (path == "/echo" || path == "/hold-body") return x.read_body(body_limit);
     if (path == "/stream" || path == "/cut" || path == "/stall") {
       x.begin({200, text});
@@ -194,6 +198,15 @@ TEST_F(server_test, a_short_unread_body_keeps_the_connection_and_a_long_one_ends
   EXPECT_THAT(c.until("\r\n\r\nno"), HasSubstr("Connection: close"));
   EXPECT_EQ(c.until_end(), "");
   EXPECT_FALSE(c.was_reset());
+}
+
+TEST_F(server_test, an_answer_before_the_body_has_come_leaves_the_connection_sound) {
+  start();
+  auto c = connect();
+  c.send(get("/early", "Content-Length: 6\r\n", "POST") + "ab");
+  EXPECT_THAT(c.until("early"), StartsWith("HTTP/1.1 200 "));
+  c.send("cdef" + post("/echo", "whole"));
+  EXPECT_THAT(c.until("\r\n\r\nwhole"), StartsWith("HTTP/1.1 200 "));
 }
 
 TEST_F(server_test, head_requests_get_no_body) {

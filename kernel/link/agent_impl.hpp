@@ -156,6 +156,7 @@ class agent_router_link::impl final : public transport_owner, private turn_task 
   bool draining = false;
   bool all_welcomed = false;
   bool halted = false;
+  bool slot_release_at_head = false;
   uint64_t heartbeat_ns = 5 * ns_per_s;
   uint64_t late_records = 0;
   std::vector<std::unique_ptr<dial_slot>> slots;

@@ -1,5 +1,5 @@
 // The agent's end: one link to one router worker, and the bundle of links to all workers of a router. Everything belongs
-// to the agent's loop.
+// to the agent's loop; it must not be destroyed from inside one of its handler's calls.
 #pragma once
 
 #include <cstdint>
@@ -84,6 +84,7 @@ class agent_router_link {
   void slot_freed();                                        // a PONG at once if a request was refused as busy
   void goodbye(std::function<void()> done);                 // last record, waits for GOAWAY at most 1 s
   uint64_t heartbeat_period_ns() const;                     // as welcomed
+  bool slot_release_at_head() const;                        // as welcomed: count slots until HEAD, not to the stream's end
 
   class impl;  // opaque; named by the room's own files
 

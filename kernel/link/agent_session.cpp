@@ -109,6 +109,7 @@ void agent_router_link::impl::on_welcome(agent_channel &c, const record &r) {
   mine.lacking.disarm();
   if (c.index == 0) {
     heartbeat_ns = m->heartbeat_ms * ns_per_ms;
+    slot_release_at_head = m->slot_release_at_head;
     draining = false;
     while (slots.size() > std::max<size_t>(m->endpoints.size(), 1)) {
       auto last = std::move(slots.back());
@@ -173,6 +174,7 @@ void agent_router_link::start() { impl_->start(); }
 void agent_router_link::request_pump() { impl_->pump.request(); }
 bool agent_router_link::welcomed() const { return impl_->all_welcomed; }
 uint64_t agent_router_link::heartbeat_period_ns() const { return impl_->heartbeat_ns; }
+bool agent_router_link::slot_release_at_head() const { return impl_->slot_release_at_head; }
 void agent_router_link::goodbye(std::function<void()> done) { impl_->goodbye(std::move(done)); }
 
 void agent_router_link::heartbeat(bool engine_ready, std::string_view reason) {

@@ -76,7 +76,7 @@ void incoming_stream::on_timer() {
   }
   // No credit for the stream write timeout: the router judges first, so it has lost sight of this stream.
   auto *who = settled_ ? nullptr : listener_.get();
-  settle();
+  if (!settled_) settle();
   send_last(kind::reset, cause::client_slow, 0, "no credit for the agent's stream write timeout", 0);
   if (who) who->on_cancelled(cause::client_slow);
 }

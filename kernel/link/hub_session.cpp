@@ -7,6 +7,7 @@ namespace {
 
 constexpr uint32_t kick_linger_ms = 200;
 constexpr uint64_t renewal_margin_ns = 300 * ns_per_s;
+constexpr uint64_t decision_limit_ns = 10 * ns_per_s;  // the probe of an owner takes 1 s of it
 constexpr uint64_t renewal_retry_ns = 30 * ns_per_s;
 constexpr uint32_t smallest_window = 64 * 1024;
 
@@ -19,6 +20,7 @@ hub_link::hub_link(router_hub::impl &h, hive_peer peer, const key32 &curve_key, 
       hub(h), key(curve_key), address(from),
       limit([this] {
         if (at == phase::leaving) hub.drop(*this, "the agent has left");
+        else if (at == phase::deciding) hub.drop(*this, "the registry did not decide in time");
         else hub.drop(*this, "no proof of the shared secret in time");
       }),
       renewal([this] { hub.challenge(*this); }),
@@ -172,7 +174,7 @@ void router_hub::impl::on_auth(hub_link &l, const record &r) {
     const uint32_t theirs = auth->stream_window == 0 ? options.stream_window : std::max(auth->stream_window, smallest_window);
     l.body_window = std::min(theirs, options.stream_window);
     l.at = hub_link::phase::deciding;
-    l.limit.disarm();
+    loop_.arm_in(l.limit, decision_limit_ns);
   }
   decide(l, std::string(r.payload), renewal);
 }
@@ -207,6 +209,7 @@ void router_hub::impl::welcome(hub_link &l, bool renewal) {
       kick(*old, {"replaced", "replaced by a newer connection from " + l.address, 0, false});
     }
     l.epoch = ++next_epoch_;
+    l.limit.disarm();
     l.at = hub_link::phase::welcomed;
     l.start_windows(options.link_window);
     l.start_pings(options.ping_ns);

@@ -91,7 +91,9 @@ void hub_stream::give_back(uint32_t bytes) {
   const uint32_t step = receive_.give_back(bytes);
   if (step == 0) return;
   link_.append({.what = kind::credit, .stream = id_, .credit = step, .seq = seq_out_++}, {}, {});
-  if (phase_ == phase::running && receive_.view() > 0) disarm();
+  if (phase_ != phase::running || !armed()) return;
+  if (receive_.view() > 0) disarm();
+  else hub_.loop_.arm_in(*this, hub_.options.write_timeout_ns);
 }
 
 void hub_stream::abandon(cause why) {

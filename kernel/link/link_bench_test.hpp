@@ -316,6 +316,11 @@ class bench {
     hub_link *r = link_of(a, worker);
     agent_channel *c = a.link->slots[worker]->link.get();
     ASSERT_TRUE(r && c);
+    until([&] {
+      return r->send_credit().available() + c->receive_credit().owed() == c->receive_credit().size() &&
+             c->send_credit().available() + r->receive_credit().owed() == r->receive_credit().size() &&
+             r->streams.size() == c->streams.size();
+    });
     std::set<uint64_t> router_streams, agent_streams;
     for (auto &[id, s] : r->streams) router_streams.insert(id);
     for (auto &[id, s] : c->streams) agent_streams.insert(id);

@@ -149,6 +149,7 @@ TEST_F(link_session, a_second_live_copy_is_told_to_wait) {
 }
 
 TEST_F(link_session, a_dead_copy_is_replaced_after_one_silent_second) {
+  b.options.open_limit_ns = 10 * ns_per_s;
   b.start_hubs();
   agent_side &first = b.up();
   auto running = b.open(first, "/silent");

@@ -2,7 +2,7 @@
 // (design: link-protocol section 6).
 #include <random>
 
-#include "link/link_bench_test.hpp"
+#include "link/link_properties_test.hpp"
 
 namespace hive::link::testing {
 namespace {
@@ -12,27 +12,6 @@ class link_stream : public ::testing::Test {
   fake_factory factory;
   bench b{factory};
 };
-
-TEST_F(link_stream, carries_small_and_large_bodies_both_ways) {
-  b.start_hubs();
-  agent_side &a = b.up();
-  for (const size_t size : {size_t{0}, size_t{1}, size_t{65'536}, size_t{65'537}, size_t{3'000'000}}) {
-    std::string body(size, 'b');
-    for (size_t i = 0; i < size; i += 997) body[i] = static_cast<char>(i);
-    client c;
-    c.keep = true;
-    b.open(c, a, "/echo", body);
-    ASSERT_TRUE(b.until([&] { return c.over(); })) << size;
-    EXPECT_EQ(c.failed, cause::none);
-    EXPECT_EQ(c.heads, 1);
-    EXPECT_GT(c.rtt_ms, 0);
-    EXPECT_TRUE(c.text == body) << size;
-    EXPECT_TRUE(c.tokens.known);
-    EXPECT_EQ(c.tokens.output_tokens, 9u);
-    b.settle();
-    b.expect_at_rest(a);
-  }
-}
 
 TEST_F(link_stream, a_cancelled_one_holds_its_slot_until_the_agent_answers) {
   b.start_hubs();
@@ -225,6 +204,9 @@ TEST_F(link_stream, a_client_that_takes_nothing_ends_as_client_slow) {
   EXPECT_EQ(a.behind.last_cancel, cause::client_slow);
 }
 
+INSTANTIATE_TEST_SUITE_P(in_memory, link_over_transport,
+                         ::testing::Values(+[]() -> std::unique_ptr<transport_factory> { return std::make_unique<fake_factory>(); }));
+
 struct window_case {
   uint32_t window;
   size_t chunk;
@@ -271,58 +253,6 @@ INSTANTIATE_TEST_SUITE_P(sizes, link_windows,
                          ::testing::Values(window_case{64 * 1024, 64 * 1024}, window_case{64 * 1024, 1000}, window_case{64 * 1024, 50'000},
                                            window_case{256 * 1024, 65'000}, window_case{256 * 1024, 700},
                                            window_case{4096 * 1024, 60'000}));
-
-TEST_F(link_stream, clients_that_do_not_read_stop_nobody_else) {
-  b.options.stream_window = 64 * 1024;
-  b.options.link_window = 256 * 1024;
-  b.start_hubs();
-  agent_side &a = b.up();
-  a.behind.chunk = 10'000;
-  std::vector<std::unique_ptr<client>> stuck;
-  for (int i = 0; i < 64; ++i) {
-    stuck.push_back(std::make_unique<client>());
-    stuck.back()->reads = false;
-    b.open(*stuck.back(), a, "/send/1000000");
-  }
-  ASSERT_TRUE(b.until([&] {
-    for (auto &c : stuck)
-      if (c->got < 64 * 1024) return false;
-    return true;
-  }));
-  auto reader = b.open(a, "/send/5000000");
-  EXPECT_TRUE(b.until([&] { return reader->over(); }));
-  EXPECT_EQ(reader->got, 5'000'000u);
-  for (auto &c : stuck) {
-    EXPECT_LE(c->got, 64u * 1024 + max_payload_bytes);
-    c->stream.reset();
-  }
-  EXPECT_TRUE(b.until([&] { return b.slots == 0; }));
-  b.settle();
-  b.expect_at_rest(a);
-}
-
-TEST_F(link_stream, many_cancels_with_data_in_flight_leave_full_throughput) {
-  b.start_hubs();
-  agent_side &a = b.up();
-  a.behind.chunk = 4'000;
-  for (int round = 0; round < 100; ++round) {
-    std::vector<std::unique_ptr<client>> clients;
-    for (int i = 0; i < 20; ++i) {
-      clients.push_back(std::make_unique<client>());
-      clients.back()->cancel_at_head = i % 3 == 0;
-      clients.back()->cancel_at_data = i % 3 == 1;
-      b.open(*clients.back(), a, "/send/100000");
-      if (i % 3 == 2 && i % 2 == 0) clients.back()->stream.reset();
-    }
-    ASSERT_TRUE(b.until([&] { return b.slots == 0; })) << round;
-  }
-  b.settle();
-  b.expect_at_rest(a);
-  auto c = b.open(a, "/send/8000000");
-  EXPECT_TRUE(b.until([&] { return c->over(); }));
-  EXPECT_EQ(c->got, 8'000'000u);
-  EXPECT_EQ(b.hub().counters.links_lost, 0u);
-}
 
 // Everything at random: bodies, answers, ends, cancels, refusals, held and released messages, broken links.
 TEST_F(link_stream, ends_exactly_once_whatever_happens) {

@@ -87,6 +87,8 @@ TEST_F(real_plugins, what_is_absent_is_named) {
   ASSERT_FALSE(field);
   EXPECT_THAT(field.why().text(), HasSubstr("unknown field 'kv_cache_utilization'"));
   EXPECT_THAT(field.why().text(), HasSubstr("srtt, srtt_upper"));
+  const auto disabled = parse_policy("routing_policy: {strategy: least-loaded, exclude_if: {gpu_temperature_c: {gt: 1}}}", source_);
+  EXPECT_THAT(disabled.why().text(), HasSubstr("plugin gate_hardware provides it and is not enabled"));
   const auto strategy = parse_policy("routing_policy: {strategy: leastloaded}", source_);
   EXPECT_THAT(strategy.why().text(), HasSubstr("did you mean 'least-loaded'?"));
   const auto options = parse_policy("routing_policy: {strategy: {name: least-loaded, options: {x: 1}}}", source_);

@@ -83,9 +83,11 @@ class waiting_line::impl {
   state *next() const {
     return untried_count() == 0 ? nullptr : first([this](const state &s) { return untried(s); });
   }
-  bool other_lost_untried(const state &me) const {
-    if (lost_ == 0 || untried_count() == 0) return false;
-    return std::any_of(line_.begin(), line_.end(), [&](const state *s) { return s != &me && s->lost && untried(*s); });
+  // A newcomer must be the first; who was woken may pass others, but not a lost ticket whose turn has not come.
+  bool may_take(const state &s, bool entering) const {
+    if (!entering && lost_ == 0) return true;
+    const state *n = next();
+    return n == &s || (!entering && !n->lost);
   }
 
   void insert(state &s) {
@@ -182,7 +184,7 @@ class waiting_line::impl {
 
   // The funnel and, where it may, the slot. `s` is in the line and has no wake out.
   entered attempt(state &s, bool entering, bool may_wait) {
-    const bool allowed = entering ? next() == &s : !other_lost_untried(s);
+    const bool allowed = may_take(s, entering);
     funnel_result r = s.finder->find(pool_);
     while (r.what == verdict::chosen && allowed) {
       if (pool_.take(r.index)) return grant(s, r.index, entering);

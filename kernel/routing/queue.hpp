@@ -77,7 +77,8 @@ class ticket {
   std::shared_ptr<state> state_;
 };
 
-// How a wake reaches the ticket's loop: runs `f` there later. Any thread, no lock held.
+// How a wake reaches the ticket's loop: runs `f` there later. Any thread, no lock held. It may be called after the ticket is
+// gone (the wake was decided before the cancel), so it refers to the loop and never to the request.
 using post_fn = std::function<void(std::function<void()>)>;
 
 struct line_limits {

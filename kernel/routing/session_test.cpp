@@ -23,7 +23,12 @@ struct recorder final : outcome_recorder {
     standing_effect effect;
     double rtt_ms;
   };
-  void on_attempt(const attempt_outcome &o) override { attempts.push_back({o.who->peer_id(), o.what, o.effect, o.rtt_ms}); }
+  void on_sample(const latency_sample &s) override { sample_ms = s.rtt_ms; }
+  void on_attempt(const attempt_outcome &o) override {
+    attempts.push_back({o.who->peer_id(), o.what, o.effect, sample_ms});
+    sample_ms = 0;
+  }
+  double sample_ms = 0;
   void on_queue_wait(std::string_view, uint64_t) override { ++waits; }
   void on_served(std::string_view, bool fallback) override { served.push_back(fallback); }
   void on_exhausted(std::string_view, std::string_view code) override { codes.emplace_back(code); }
@@ -47,7 +52,8 @@ struct client final : session_events {
     if (leave_on_lease) flow.reset();
   }
   void report(attempt_result what, double rtt_ms = 5) {
-    flow->report({what, rtt_ms, 0, 0, false});
+    flow->sample(rtt_ms);
+    flow->report({what, 0, 0, false});
     slot.reset();
   }
   fleet::lease slot;

@@ -70,6 +70,7 @@ bool dialler::pump(budget &b, uint64_t &wake) {
       touched_ = false;
       if (!drain(b)) return false;
     } while (touched_ && state_ != state::over && (ready_events(socket_) & ZMQ_POLLIN) != 0);
+    touched_ = false;
   }
   if (state_ == state::over) return true;
   const int events = ready_events(socket_);
@@ -100,7 +101,7 @@ bool dialler::pump(budget &b, uint64_t &wake) {
     if (!goodbye_sent_ && !send_goodbye()) wake = std::min(wake, now + blocked_poll_ns);
   }
   if (state_ == state::connecting || state_ == state::closing) wake = std::min(wake, deadline_ns_);
-  return !b.spent() || !touched_;
+  return true;
 }
 
 void dialler::read_monitor(uint64_t now) {

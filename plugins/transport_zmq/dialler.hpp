@@ -23,6 +23,7 @@ class dialler {
   std::string open(const literal &address);
   hive_peer id() const { return id_; }
   bool over() const { return state_ == state::over; }
+  bool touched() const { return touched_ && (state_ == state::up || state_ == state::closing); }
   // Whether everything was done; `wake` is lowered to when it wants to be called again.
   bool pump(budget &, uint64_t &wake);
   hive_status send(const hive_bytes *parts, size_t count);

@@ -26,6 +26,7 @@ class router_side {
   // Puts the bound HOST:PORT into `bound`; returns what went wrong, or empty.
   std::string listen(const literal &address, std::string &bound);
   bool listening() const { return socket_ != nullptr; }
+  bool touched() const { return touched_; }  // sent since its last look at the socket
   bool owns(hive_peer id) const { return peers_.contains(id); }
   // Whether everything was done; `wake` is lowered to when it wants to be called again.
   bool pump(budget &, uint64_t &wake);

@@ -97,6 +97,8 @@ uint64_t transport::pump(uint32_t max_messages, uint64_t max_ns) {
     if (!done) first_ = at + 1;
   }
   std::erase_if(diallers_, [](const auto &d) { return d->over(); });
+  // An event of one socket may have sent on another that had its turn before.
+  done = done && !router_.touched() && std::none_of(diallers_.begin(), diallers_.end(), [](const auto &d) { return d->touched(); });
   pumping_ = false;
   return !done || asked_ ? 0 : wake;
 }

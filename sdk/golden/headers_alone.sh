@@ -23,9 +23,11 @@ for path in "$include"/hive/abi.h "$include"/hive/abi/*.h; do
   try g++ c++20 cpp -Wpadded "$header"
   try clang++ c++20 cpp -Wpadded "$header"
 done
+all=$work/all.hpp
 for path in "$include"/hive/sdk/*.hpp; do
   header=${path#"$include"/}
   try g++ c++20 cpp -Wshadow "$header"
-  try clang++ c++20 cpp -Wshadow "$header"
+  echo "#include \"$header\"" >>"$all"
 done
+try clang++ c++20 cpp -Wshadow "$all"
 exit $failed

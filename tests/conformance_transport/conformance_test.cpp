@@ -274,6 +274,23 @@ TEST_P(transports, many_small_messages_never_stall_a_host_that_pumps_only_when_i
   EXPECT_TRUE(p.until([&] { return back == 2 * rounds; }, 10000)) << back;
 }
 
+// An event of one connection that sends on another of the same instance must not cost that one its readiness.
+TEST_P(transports, events_that_send_on_other_connections_never_stall) {
+  node one(plugin, router_keys), two(plugin, router_keys), agent(plugin, agent_keys, router_keys.own);
+  ASSERT_EQ(one.listen("127.0.0.1:0"), HIVE_OK);
+  ASSERT_EQ(two.listen("127.0.0.1:0"), HIVE_OK);
+  const hive_peer a = agent.dial(one.bound), b = agent.dial(two.bound);
+  ASSERT_TRUE(drive({&one, &two, &agent}, [&] { return agent.peers.size() == 2 && one.peers.size() == 1 && two.peers.size() == 1; }));
+  for (node *n : {&one, &two}) n->on_message = [n](hive_peer id, const hive_message &) { n->send(id, "echo"); };
+  constexpr int rounds = 3000;
+  int got = 0;
+  agent.on_message = [&](hive_peer id, const hive_message &) {
+    if (++got < rounds) agent.send(id == a ? b : a, "crossing");
+  };
+  for (int i = 0; i < 4; ++i) agent.send(i % 2 == 0 ? a : b, "start");
+  EXPECT_TRUE(drive({&one, &two, &agent}, [&] { return got >= rounds; }, std::chrono::seconds(10))) << got;
+}
+
 TEST_P(transports, a_full_pipe_says_full_then_writable_and_keeps_what_it_took) {
   for (const bool router_sends : {true, false}) {
     pair p(*this, R"({"hwm":8})");

@@ -26,12 +26,12 @@ class scores {
 };
 
 namespace detail {
-// Unknown counts as endless, so that it comes last and, alone, still ties.
-inline double known(double cost) noexcept { return std::isnan(cost) ? HUGE_VAL : cost; }
 
-// The (seed % ties)-th of the candidates with the least known(cost). Four minima at once: one would wait on itself.
+// No branch depends on a cost until the winner's block is found: ties are random to a predictor. `c < best ? c : best` is
+// one instruction and passes over NaN; four minima at once, since one would wait on itself.
 template <class Cost>
-std::optional<uint32_t> least_known(std::span<const uint32_t> candidates, uint64_t seed, Cost &&cost) {
+std::optional<uint32_t> least_of(std::span<const uint32_t> candidates, uint64_t seed, Cost &&cost) {
+  constexpr size_t block = 64;
   const size_t n = candidates.size();
   if (n == 0) return std::nullopt;
   double best[4] = {HUGE_VAL, HUGE_VAL, HUGE_VAL, HUGE_VAL};
@@ -49,22 +49,35 @@ std::optional<uint32_t> least_known(std::span<const uint32_t> candidates, uint64
   const double a = best[0] < best[1] ? best[0] : best[1];
   const double b = best[2] < best[3] ? best[2] : best[3];
   const double low = a < b ? a : b;
-  uint64_t ties = 0;
-  for (const uint32_t c : candidates) ties += cost(c) == low;
-  if (ties == 0) return candidates[seed % n];  // a cost that is not a function: still an answer
+  if (low == HUGE_VAL) return candidates[seed % n];  // none known: all tie
+  const auto ties_in = [&](size_t from, size_t to) {
+    uint64_t ties = 0;
+    for (size_t k = from; k < to; ++k) ties += cost(candidates[k]) <= low;
+    return ties;
+  };
+  const uint64_t ties = ties_in(0, n);
+  if (ties == 0) return candidates[seed % n];  // a cost that changes while it is asked: still an answer
   uint64_t skip = seed % ties;
-  for (const uint32_t c : candidates) {
-    if (cost(c) == low && skip-- == 0) return c;
+  for (size_t from = 0; from < n; from += block) {
+    const size_t to = from + block < n ? from + block : n;
+    const uint64_t here = ties_in(from, to);
+    if (skip >= here) {
+      skip -= here;
+      continue;
+    }
+    for (size_t k = from; k < to; ++k) {
+      if (cost(candidates[k]) <= low && skip-- == 0) return candidates[k];
+    }
   }
-  return std::nullopt;
+  return candidates[seed % n];
 }
 }  // namespace detail
 
 // The candidate with the least cost(index); ties go to seed % ties, NaN is last, none known still chooses. `cost` is
-// called up to three times a candidate and must answer the same each time. Empty when there is no candidate.
+// called up to four times a candidate and must answer the same each time. Empty when there is no candidate.
 template <class Cost>
 std::optional<uint32_t> least(const pool &p, uint64_t seed, Cost &&cost) {
-  return detail::least_known(p.candidates(), seed, [&](uint32_t i) { return detail::known(cost(i)); });
+  return detail::least_of(p.candidates(), seed, cost);
 }
 
 // The same, calling `cost` once a candidate and leaving the costs in `out` for explain.
@@ -74,7 +87,7 @@ std::optional<uint32_t> least_scored(const pool &p, uint64_t seed, scores out, C
   if (table == nullptr) return least(p, seed, cost);
   for (const uint32_t i : p.candidates()) table[i] = cost(i);
   out.publish();
-  return detail::least_known(p.candidates(), seed, [table](uint32_t i) { return detail::known(table[i]); });
+  return detail::least_of(p.candidates(), seed, [table](uint32_t i) { return table[i]; });
 }
 
 template <class T>

@@ -1,0 +1,313 @@
+#include "fleet/registry.hpp"
+
+#include <gtest/gtest.h>
+
+#include "fleet/lease.hpp"
+#include "fleet/metadata.hpp"
+
+namespace hive::fleet {
+namespace {
+
+using kind = link::auth_decision::kind;
+
+struct hubs final : link_control {
+  void probe(uint32_t worker, std::string, std::function<void(bool)> reply) override {
+    probes.emplace_back(worker, std::move(reply));
+  }
+  void kick_link(link::link_id id, std::string code, std::string, uint64_t, bool) override { kicked.emplace_back(id.peer, code); }
+  std::vector<std::pair<uint32_t, std::function<void(bool)>>> probes;
+  std::vector<std::pair<uint64_t, std::string>> kicked;
+};
+
+struct feed final : fleet_observer {
+  void on_registered(const std::shared_ptr<agent> &a, bool again) override { events.push_back((again ? "again " : "new ") + a->peer_id()); }
+  void on_unregistered(const std::shared_ptr<agent> &a, std::string_view why) override { events.push_back(std::string(why) + " " + a->peer_id()); }
+  std::vector<std::string> events;
+};
+
+struct samples final : sample_log {
+  void srtt_sample(std::string_view peer, std::string_view request, double r, const latency_value &v, bool stream) override {
+    lines.push_back(format_srtt_sample(peer, request, r, v, stream));
+  }
+  std::vector<std::string> lines;
+};
+
+std::string metadata(std::string_view models = "\"m\"", uint32_t capacity = 2) {
+  return "{\"models\":[" + std::string(models) + "],\"capacity\":" + std::to_string(capacity) +
+         R"(,"version":"1","engine":"vllm","region":"eu","organization":"org"})";
+}
+
+class registry_of_two_workers : public ::testing::Test {
+ protected:
+  link::auth_decision authenticate(uint64_t peer, uint64_t boot, uint32_t index = 0, std::string meta = metadata(), bool renewal = false) {
+    link::auth_request r;
+    r.peer_id = "A";
+    r.boot_id = boot;
+    r.link = {index, peer};
+    r.link_index = index;
+    r.address = "host" + std::to_string(boot);
+    if (index == 0) r.metadata = std::move(meta);
+    r.renewal = renewal;
+    auto answer = std::make_shared<link::auth_decision>();
+    answer->what = kind::wait_for_probe;
+    reg.authenticate(std::move(r), [answer](link::auth_decision d) { *answer = std::move(d); });
+    last = answer;
+    return *answer;
+  }
+  void connect(uint64_t boot) {
+    ASSERT_EQ(authenticate(boot * 10, boot).what, kind::welcome);
+    ASSERT_EQ(authenticate(boot * 10 + 1, boot, 1).what, kind::welcome);
+  }
+  std::shared_ptr<agent> a() { return reg.find("A"); }
+
+  manual_clock clock;
+  hubs links;
+  feed seen;
+  samples log;
+  registry reg{registry_settings{.workers = 2}, clock, links, nullptr, &seen, &log};
+  std::shared_ptr<link::auth_decision> last;
+};
+
+TEST_F(registry_of_two_workers, an_agent_is_routable_with_all_its_links_and_not_after_losing_one) {
+  EXPECT_EQ(authenticate(1, 7).what, kind::welcome);
+  EXPECT_EQ(a()->standing(), standing_unlinked);
+  EXPECT_EQ(authenticate(2, 7, 1).what, kind::welcome);
+  EXPECT_TRUE(a()->routable());
+  reg.link_lost({1, 2}, "cut");
+  EXPECT_EQ(describe_standing(a()->standing()), "unlinked");
+  EXPECT_EQ(reg.find_pool("m")->free_slots(), 0u);
+  EXPECT_EQ(authenticate(3, 7, 1).what, kind::welcome);
+  EXPECT_EQ(reg.find_pool("m")->free_slots(), 2u);
+}
+
+TEST_F(registry_of_two_workers, further_links_need_the_owners_boot_id) {
+  EXPECT_EQ(authenticate(2, 7, 1).kick_code, "removed");
+  authenticate(1, 7);
+  EXPECT_EQ(authenticate(2, 8, 1).kick_code, "duplicate");
+  EXPECT_EQ(authenticate(2, 7, 1).what, kind::welcome);
+}
+
+TEST_F(registry_of_two_workers, the_same_process_replaces_its_link_and_keeps_everything) {
+  connect(1);
+  const auto who = a();
+  const auto p = reg.find_pool("m");
+  {
+    pool_section section(*p);
+    ASSERT_TRUE(p->take(0));
+  }
+  lease held(who, who->info(), p);
+  reg.record_outcome(*who, {.generation = who->generation(), .success = false, .rtt_ms = 30, .input_tokens = 0, .output_tokens = 0, .request_id = "r1", .stream = true});
+  reg.heartbeat("A", false, "down");
+  const uint64_t generation = who->generation();
+  EXPECT_EQ(authenticate(99, 1).what, kind::welcome);
+  ASSERT_EQ(links.kicked.size(), 1u);
+  EXPECT_EQ(links.kicked[0], (std::pair<uint64_t, std::string>{10, "replaced"}));
+  EXPECT_EQ(a(), who);
+  EXPECT_GT(who->generation(), generation);
+  EXPECT_EQ(who->slots.load().first, 1u);
+  EXPECT_EQ(who->counters.streak, 1u);
+  EXPECT_EQ(who->latency.value()->srtt_ms, 30);
+  EXPECT_EQ(describe_standing(who->standing()), "engine down");
+  EXPECT_EQ(log.lines, std::vector<std::string>{"srtt sample peer_id=A request_id=r1 r_ms=30 srtt_ms=30 rttvar_ms=15 stream=true"});
+}
+
+TEST_F(registry_of_two_workers, a_renewal_changes_nothing) {
+  connect(1);
+  const uint64_t generation = a()->generation(), epoch = reg.find_pool("m")->epoch();
+  EXPECT_EQ(authenticate(10, 1, 0, "", true).what, kind::welcome);
+  EXPECT_EQ(a()->generation(), generation);
+  EXPECT_EQ(reg.find_pool("m")->epoch(), epoch);
+  EXPECT_EQ(authenticate(55, 1, 0, "", true).kick_code, "removed");
+  EXPECT_EQ(seen.events, std::vector<std::string>{"new A"});
+}
+
+TEST_F(registry_of_two_workers, a_second_process_is_refused_while_the_owner_answers) {
+  connect(1);
+  EXPECT_EQ(authenticate(20, 2).what, kind::wait_for_probe);
+  ASSERT_EQ(links.probes.size(), 2u);
+  links.probes[0].second(false);
+  EXPECT_EQ(last->what, kind::wait_for_probe);
+  links.probes[1].second(true);
+  EXPECT_EQ(last->kick_code, "duplicate");
+  EXPECT_EQ(last->retry_after_ms, 5000u);
+  EXPECT_FALSE(last->final);
+  EXPECT_NE(last->message.find("host1"), std::string::npos);
+  EXPECT_TRUE(links.kicked.empty());
+  clock.advance(4 * ns_per_s);
+  EXPECT_EQ(authenticate(21, 2).kick_code, "duplicate");
+  EXPECT_EQ(links.probes.size(), 2u);
+  clock.advance(2 * ns_per_s);
+  EXPECT_EQ(authenticate(22, 2).what, kind::wait_for_probe);
+  EXPECT_EQ(links.probes.size(), 4u);
+  EXPECT_TRUE(a()->routable());
+}
+
+TEST_F(registry_of_two_workers, a_silent_owner_is_replaced_with_all_its_links) {
+  connect(1);
+  const auto who = a();
+  authenticate(20, 2);
+  for (auto &[worker, reply] : links.probes) reply(false);
+  EXPECT_EQ(last->what, kind::welcome);
+  ASSERT_EQ(links.kicked.size(), 2u);
+  EXPECT_EQ(links.kicked[0].second, "replaced");
+  EXPECT_EQ(a(), who);
+  EXPECT_EQ(a()->standing(), standing_unlinked);
+  EXPECT_EQ(authenticate(21, 2, 1).what, kind::welcome);
+  EXPECT_TRUE(a()->routable());
+  EXPECT_EQ(authenticate(11, 1, 1).kick_code, "duplicate");
+  reg.link_lost({0, 10}, "late news of a kicked link");
+  EXPECT_TRUE(a()->routable());
+}
+
+TEST_F(registry_of_two_workers, an_owner_without_links_is_replaced_without_a_probe) {
+  connect(1);
+  reg.link_lost({0, 10}, "");
+  reg.link_lost({1, 11}, "");
+  EXPECT_EQ(authenticate(20, 2).what, kind::welcome);
+  EXPECT_TRUE(links.probes.empty());
+}
+
+TEST_F(registry_of_two_workers, losing_the_owners_last_link_decides_a_running_probe) {
+  connect(1);
+  authenticate(20, 2);
+  reg.link_lost({0, 10}, "");
+  EXPECT_EQ(last->what, kind::wait_for_probe);
+  reg.link_lost({1, 11}, "");
+  EXPECT_EQ(last->what, kind::welcome);
+  links.probes[0].second(true);                        // too late to matter
+  EXPECT_EQ(authenticate(21, 2, 1).what, kind::welcome);
+}
+
+TEST_F(registry_of_two_workers, a_newcomer_that_goes_away_ends_its_probe) {
+  connect(1);
+  authenticate(20, 2);
+  reg.link_lost({0, 20}, "");
+  for (auto &[worker, reply] : links.probes) reply(false);
+  EXPECT_TRUE(links.kicked.empty());
+  EXPECT_TRUE(a()->routable());
+}
+
+TEST_F(registry_of_two_workers, silence_makes_unhealthy_then_removes) {
+  connect(1);
+  const auto who = a();
+  const uint64_t generation = who->generation();
+  auto wait = [&](int seconds) {
+    for (int i = 0; i < seconds * 10; ++i) {
+      clock.advance(100 * ns_per_ms);
+      reg.tick();
+    }
+  };
+  wait(14);
+  EXPECT_TRUE(who->routable());
+  wait(7);
+  EXPECT_EQ(describe_standing(who->standing()), "silent");
+  EXPECT_EQ(who->counters.agent_failures, 1u);
+  reg.heartbeat("A", true, "");
+  EXPECT_TRUE(who->routable());
+  wait(36);
+  EXPECT_EQ(a(), nullptr);
+  EXPECT_EQ(who->counters.disconnections, 1u);
+  EXPECT_EQ(who->counters.agent_failures, 2u);
+  EXPECT_EQ(links.kicked.size(), 2u);
+  EXPECT_EQ(seen.events.back(), "removed A");
+  EXPECT_TRUE(reg.snapshot()->agents.empty());
+  EXPECT_EQ(reg.find_pool("m"), nullptr);
+  reg.record_outcome(*who, {.generation = generation, .success = true, .rtt_ms = 5, .input_tokens = 0, .output_tokens = 0, .request_id = {}, .stream = false});
+  EXPECT_EQ(who->counters.successful, 0u);
+  EXPECT_EQ(reg.stats().dropped_outcomes, 1u);
+}
+
+TEST_F(registry_of_two_workers, an_agent_that_comes_back_while_leases_are_out_is_the_same_record) {
+  connect(1);
+  const auto p = reg.find_pool("m");
+  lease held;
+  {
+    const auto who = a();
+    {
+      pool_section section(*p);
+      ASSERT_TRUE(p->take(0));
+    }
+    held = lease(who, who->info(), p);
+  }
+  reg.goodbye("A");
+  EXPECT_EQ(a(), nullptr);
+  connect(2);
+  EXPECT_EQ(a()->slots.load().first, 1u);
+  EXPECT_TRUE(a()->routable());
+  held.reset();
+  EXPECT_EQ(reg.find_pool("m")->free_slots(), 2u);
+}
+
+TEST_F(registry_of_two_workers, models_move_between_pools) {
+  connect(1);
+  const auto m = reg.find_pool("m");
+  reg.models("A", metadata("\"n\",\"o\"", 5));
+  EXPECT_EQ(m->members(), 0u);
+  EXPECT_EQ(reg.find_pool("n")->free_slots(), 5u);
+  EXPECT_EQ(reg.find_pool("o")->members(), 1u);
+  reg.models("A", "{}");
+  EXPECT_EQ(reg.find_pool("n")->members(), 1u);
+  EXPECT_EQ(reg.find_pool("x"), nullptr);
+}
+
+TEST_F(registry_of_two_workers, backend_failures_count_once_an_edge) {
+  connect(1);
+  for (bool ready : {true, false, false, true, false}) reg.heartbeat("A", ready, "");
+  EXPECT_EQ(a()->counters.backend_failures, 2u);
+}
+
+TEST_F(registry_of_two_workers, other_routers_work_counts_against_the_capacity) {
+  connect(1);
+  reg.pong("A", {1, 0, 2}, {0, 10});
+  EXPECT_EQ(reg.find_pool("m")->free_slots(), 1u);
+  reg.pong("A", {5, 0, 2}, {0, 10});
+  EXPECT_EQ(reg.find_pool("m")->free_slots(), 0u);
+  reg.pong("A", {0, 0, 2}, {0, 10});
+  EXPECT_EQ(reg.find_pool("m")->free_slots(), 2u);
+}
+
+TEST(metadata, names_the_field_that_is_wrong) {
+  struct {
+    const char *json;
+    const char *path;
+  } cases[] = {
+      {"", "metadata"},
+      {"[]", "metadata"},
+      {R"({"capacity":1,"version":"1","engine":"e","region":"r","organization":"o"})", "metadata.model"},
+      {R"({"model":"m","version":"1","engine":"e","region":"r","organization":"o"})", "metadata.capacity"},
+      {R"({"model":"m","capacity":0,"version":"1","engine":"e","region":"r","organization":"o"})", "metadata.capacity"},
+      {R"({"model":"m","capacity":-1,"version":"1","engine":"e","region":"r","organization":"o"})", "metadata.capacity"},
+      {R"({"model":"m","capacity":1.5,"version":"1","engine":"e","region":"r","organization":"o"})", "metadata.capacity"},
+      {R"({"model":"m","capacity":"1","version":"1","engine":"e","region":"r","organization":"o"})", "metadata.capacity"},
+      {R"({"model":"m","capacity":1,"engine":"e","region":"r","organization":"o"})", "metadata.version"},
+      {R"({"model":"m","capacity":1,"version":"1","region":"r","organization":"o"})", "metadata.engine"},
+      {R"({"model":"m","capacity":1,"version":"1","engine":"e","organization":"o"})", "metadata.region"},
+      {R"({"model":"m","capacity":1,"version":"1","engine":"e","region":"r"})", "metadata.organization"},
+      {R"({"model":"m","capacity":1,"version":"1","engine":"e","region":"r","organization":"o","capability":"x"})", "metadata.capability"},
+      {R"({"model":7,"capacity":1,"version":"1","engine":"e","region":"r","organization":"o"})", "metadata.model"},
+      {R"({"models":["a",""],"capacity":1,"version":"1","engine":"e","region":"r","organization":"o"})", "metadata.models"},
+      {R"({"model":"m","tags":"x","capacity":1,"version":"1","engine":"e","region":"r","organization":"o"})", "metadata.tags"},
+      {R"({"model":"m\n","capacity":1,"version":"1","engine":"e","region":"r","organization":"o"})", "metadata.model"},
+  };
+  for (const auto &c : cases) {
+    const result<agent_info> r = parse_metadata("A", c.json);
+    ASSERT_FALSE(r.ok()) << c.json;
+    EXPECT_EQ(r.why().path(), c.path) << c.json;
+    EXPECT_FALSE(r.why().message().empty());
+  }
+  const std::string long_model = R"({"model":")" + std::string(300, 'm') + R"(","capacity":1,"version":"1","engine":"e","region":"r","organization":"o"})";
+  EXPECT_EQ(parse_metadata("A", long_model).why().path(), "metadata.model");
+  EXPECT_EQ(parse_metadata("A", std::string(70000, ' ')).why().path(), "metadata");
+}
+
+TEST_F(registry_of_two_workers, bad_metadata_is_refused_for_good_and_registers_nothing) {
+  const link::auth_decision d = authenticate(1, 1, 0, "{\"model\":\"m\"}");
+  EXPECT_EQ(d.kick_code, "metadata");
+  EXPECT_TRUE(d.final);
+  EXPECT_NE(d.message.find("metadata.capacity"), std::string::npos);
+  EXPECT_EQ(a(), nullptr);
+  connect(1);
+}
+
+}  // namespace
+}  // namespace hive::fleet
