@@ -1,9 +1,11 @@
-"""Where the time of router and agent goes: symbols by perf's CPU clock, system calls by its tracepoints, both under load.
+"""Where the time of router and agent goes: call chains by perf's CPU clock, system calls by its tracepoints, both under load.
 
 perf needs no hardware counters for this, so it works in a guest. Without perf, or without the right to use it, there is no
 profile and the page says why.
 """
+import collections
 import json
+import pathlib
 import re
 import shutil
 import subprocess
@@ -12,7 +14,7 @@ import tempfile
 import stack
 
 SYSCALLS = ["epoll_wait", "epoll_pwait", "epoll_ctl", "recvfrom", "sendto", "recvmsg", "sendmsg", "read", "write", "readv", "writev", "poll",
-            "futex", "timerfd_settime", "getpid", "madvise", "mmap", "munmap"]
+            "futex", "timerfd_settime", "getpid", "getrandom", "madvise", "mmap", "munmap"]
 LIMIT_S = 30
 
 
@@ -59,29 +61,58 @@ def syscalls(programs, shape, seconds=2):
     return {"requests_per_second": report["requests_per_second"], "per_request": found}
 
 
+def place_of(chain):
+    """Which part of the house one sample belongs to. `chain` is its frames (symbol, dso), innermost first.
+
+    Kernel time goes to the system call it runs for; user time to the innermost frame of a room of ours, so that memcpy and
+    malloc count for who called them; what has no such frame, to its library.
+    """
+    kernel = [symbol for symbol, dso in chain if dso.startswith("[k")]
+    if chain[0][1].startswith("[k"):
+        calls = [m[1] for m in (re.match(r"__x64_sys_(\w+)", symbol) for symbol in kernel) if m]
+        return "kernel: " + (calls[0] if calls else "other")
+    for symbol, dso in chain:
+        if m := re.match(r"hive::(\w+)::(?:\(anonymous namespace\)::)?\w", symbol):
+            return "hive::" + m[1] if not dso.endswith(".so") else pathlib.PurePath(dso).name
+        if dso.endswith(".so") and "/plugins/" in dso:
+            return pathlib.PurePath(dso).name
+    return re.sub(r"\.so[.\d]*$", "", pathlib.PurePath(chain[0][1]).name)
+
+
+def samples_of(script):
+    """(thread, chain) of every sample in the text of `perf script -F comm,ip,sym,dso`."""
+    for block in script.split("\n\n"):
+        lines = block.strip("\n").splitlines()
+        chain = []
+        for line in lines[1:]:
+            if m := re.match(r"\s*[0-9a-f]+ (.*) \(([^()]*(?:\([^()]*\))?[^()]*)\)$", line):
+                chain.append((re.sub(r"^\[unknown\]$", "?", m[1]), m[2]))
+        if chain:
+            yield lines[0].strip(), chain
+
+
 def symbols(programs, shape, seconds=3):
-    """Shares of each program's CPU time: by library, by thread, and by symbol (the 20 largest)."""
+    """Shares of each program's CPU time in percent: by thread, by part of the house, and by user-space symbol."""
     names = ["router", "agent"]
     with tempfile.TemporaryDirectory() as folder:
-        commands = [["perf", "record", "-q", "-o", f"{folder}/{n}", "-e", "cpu-clock", "-F", "1999", "-p", str(programs.pids[n][0]), "--", "sleep",
-                     str(seconds)] for n in names]
+        commands = [["perf", "record", "-q", "-g", "-o", f"{folder}/{n}", "-e", "cpu-clock", "-F", "1999", "-p", str(programs.pids[n][0]), "--",
+                     "sleep", str(seconds)] for n in names]
         _, texts = under_load(programs, shape, commands)
         found = {}
         for name, text in zip(names, texts):
-            def report(sort):
-                done = subprocess.run(["perf", "report", "-i", f"{folder}/{name}", "--stdio", "--no-children", "-q", "--sort", sort, "-F",
-                                       "overhead," + sort, "-t", "|"], capture_output=True, text=True, timeout=LIMIT_S)
-                rows = []
-                for line in done.stdout.splitlines():
-                    m = re.match(r"\s*([\d.]+)%?\s*\|(.*)", line)
-                    if m:
-                        rows.append([float(m[1]), " ".join(p.strip() for p in m[2].split("|"))])
-                return rows
-
-            libraries = report("dso")
-            if not libraries:
+            script = subprocess.run(["perf", "script", "-i", f"{folder}/{name}", "-F", "comm,ip,sym,dso"], capture_output=True, text=True,
+                                    timeout=LIMIT_S).stdout
+            threads, places, own = collections.Counter(), collections.Counter(), collections.Counter()
+            for thread, chain in samples_of(script):
+                threads[thread] += 1
+                places[place_of(chain)] += 1
+                if not chain[0][1].startswith("[k"):
+                    own[f"{chain[0][0]} ({pathlib.PurePath(chain[0][1]).name})"] += 1
+            total = sum(threads.values())
+            if total == 0:
                 raise OSError(f"perf record has no samples: {text.strip()[-300:]}")
-            found[name] = {"libraries": libraries[:10], "threads": report("comm")[:6], "symbols": report("dso,symbol")[:20]}
+            share = lambda counter, most: [[round(100 * n / total, 1), what] for what, n in counter.most_common(most)]
+            found[name] = {"samples": total, "threads": share(threads, 6), "places": share(places, 20), "symbols": share(own, 20)}
     return found
 
 

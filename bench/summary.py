@@ -1,4 +1,6 @@
 """The page of one run: medians, ranges, ratios to nginx of the same round, profile. Every table says what it is of."""
+import itertools
+import re
 import statistics
 
 BETWEEN = {"direct": [], "nginx": ["nginx"], "hivenet": ["router", "agent"]}
@@ -73,6 +75,14 @@ def shape_section(result, shape):
     return out
 
 
+def short(symbol):
+    """Without parameters and template arguments: what is left names the function."""
+    while (shorter := re.sub(r"<[^<>]*>", "", symbol)) != symbol:
+        symbol = shorter
+    library = symbol.rpartition(" (")[2].rstrip(")")
+    return symbol.rpartition(" (")[0].replace("(anonymous namespace)::", "").split("(")[0] + f" ({library})"
+
+
 def profile_section(profile):
     out = ["## Where the time goes", ""]
     if "missing" in profile:
@@ -84,12 +94,12 @@ def profile_section(profile):
         names = sorted({s for p in calls.values() for s in p if s != "total"}, key=lambda s: -sum(p.get(s, 0) for p in calls.values()))
         out += [f"### {shape}", "", f"System calls a {'stream' if shape.startswith('sse') else 'request'} (perf stat, {number(found['syscalls']['requests_per_second'])}/s):", ""]
         out += table(["", "all", *names], [[p, c["total"], *(c.get(n, 0) for n in names)] for p, c in calls.items()])
-        for program, cpu in found["cpu"].items():
-            parts = lambda rows: ", ".join(f"{name} {share:.1f}%" for share, name in rows if share >= 0.5)
-            out += [f"{program}: by library: {parts(cpu['libraries'])}; by thread: {parts(cpu['threads'])}", ""]
-        programs = list(found["cpu"])
-        columns = [[f"{share:.1f}% {name}" for share, name in found["cpu"][p]["symbols"][:15]] for p in programs]
-        out += table(programs, [[f"`{cell}`" for cell in row] for row in zip(*columns)])
+        cpu = found["cpu"]
+        for what, key, most in (("part", "places", 14), ("symbol in user space", "symbols", 12)):
+            columns = [[f"{share:.1f}% {name if key == 'places' else '`' + short(name) + '`'}" for share, name in cpu[p][key][:most]] for p in cpu]
+            out += [f"CPU time by {what}:", ""]
+            out += table(list(cpu), itertools.zip_longest(*columns, fillvalue=""))
+        out += ["By thread: " + "; ".join(p + " " + ", ".join(f"{name} {share:.0f}%" for share, name in cpu[p]["threads"] if share >= 1) for p in cpu) + ".", ""]
     return out
 
 
