@@ -1,0 +1,283 @@
+"""Rules of the tree that no compiler keeps: who may include whom, who may know which names, what the pages promise.
+
+    check.py CHECK [--top DIR] [--build DIR]     prints one line a violation; exit code 1 when there is any
+
+Standard library only. check_test.py plants a violation of every rule and expects it to be found.
+"""
+import argparse
+import json
+import pathlib
+import re
+import subprocess
+import sys
+
+# Lowest layer first: a room includes itself and rooms before it.
+ROOMS = ("base config observe plugins http otlp link fleet routing tenancy providers gateway admin agent apps").split()
+SOURCES = {".c", ".cpp", ".h", ".hpp"}
+MOST_LINES = 500
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"\n]+)[>"]', re.M)
+# Comments and character literals are matched so that no string is found inside them.
+TOKEN = re.compile(
+    r"//[^\n]*|/\*.*?\*/|'(?:\\[^\n']{1,8}|[^'\\\n])'"
+    r'|R"(?P<mark>[^()\\\s]{0,16})\((?P<raw>.*?)\)(?P=mark)"|"(?P<text>(?:[^"\\\n]|\\.)*)"', re.S)
+
+
+class Tree:
+    def __init__(self, top):
+        self.top = pathlib.Path(top).resolve()
+        self.files = sorted(self._listed())
+
+    def _listed(self):
+        if (self.top / ".git").exists():
+            asked = subprocess.run(["git", "-C", str(self.top), "ls-files", "-coz", "--exclude-standard"], capture_output=True)
+            if asked.returncode == 0:
+                return [n for n in asked.stdout.decode().split("\0") if n and (self.top / n).is_file()]
+        found = (p.relative_to(self.top) for p in self.top.rglob("*") if p.is_file())
+        return [str(p) for p in found if p.parts[0] not in (".git", "build")]
+
+    def under(self, *folders, suffixes=SOURCES):
+        return [n for n in self.files if n.split("/")[0] in folders and pathlib.Path(n).suffix in suffixes]
+
+    def text(self, name):
+        return (self.top / name).read_text(encoding="utf-8", errors="replace")
+
+    def includes(self, name):
+        """(line, quoted, path) of every #include."""
+        text = self.text(name)
+        return [(text.count("\n", 0, m.start()) + 1, m[1] == '"', m[2]) for m in INCLUDE.finditer(text)]
+
+    def literals(self, name):
+        """(line, text) of every string literal; includes and comments are none."""
+        text = INCLUDE.sub(lambda m: " " * len(m[0]), self.text(name))
+        for m in TOKEN.finditer(text):
+            value = m["raw"] if m["raw"] is not None else m["text"]
+            if value is not None:
+                yield text.count("\n", 0, m.start()) + 1, value
+
+    def test_files(self):
+        """Sources of kernel/ that belong to tests: *_test.*, and headers that nothing but those includes."""
+        kernel = self.under("kernel")
+        users = {n: [] for n in kernel}
+        for n in kernel:
+            for _, _, path in self.includes(n):
+                if "kernel/" + path in users:
+                    users["kernel/" + path].append(n)
+        tests = {n for n in kernel if "_test." in n}
+        while True:
+            more = {n for n in kernel if n not in tests and users[n] and all(u in tests for u in users[n])}
+            if not more:
+                return tests
+            tests |= more
+
+
+def layers(tree, _):
+    for name in tree.under("kernel"):
+        parts = name.split("/")
+        if len(parts) < 3 or parts[1] not in ROOMS:
+            yield f"{name}: stands in no room; the rooms are {', '.join(ROOMS)}"
+            continue
+        mine = ROOMS.index(parts[1])
+        for line, quoted, path in tree.includes(name):
+            room = path.split("/")[0]
+            if room in ROOMS and ROOMS.index(room) > mine:
+                yield f"{name}:{line}: {parts[1]} includes {path}, and {room} is a layer above it"
+            elif ".." in path.split("/") or (quoted and room not in ROOMS and room != "hive"):
+                yield f'{name}:{line}: "{path}": a room includes "ROOM/FILE" or "hive/FILE", nothing by another way'
+    for name in tree.under("plugins", "sdk"):
+        here = (tree.top / name).parent
+        own = tree.top.joinpath(*pathlib.Path(name).parts[:2])
+        for line, quoted, path in tree.includes(name):
+            beside = (here / path).resolve()
+            if quoted and beside.is_file():
+                if own not in beside.parents:
+                    yield f"{name}:{line}: {path} belongs to another folder; a plugin includes the SDK and itself"
+            elif (tree.top / "kernel" / path).is_file():
+                yield f"{name}:{line}: {path} is the kernel's; plugins and SDK include nothing of it"
+            elif path.startswith("hive/"):
+                if not (tree.top / "sdk/include" / path).is_file():
+                    yield f"{name}:{line}: {path} is not in sdk/include"
+            elif quoted:
+                yield f"{name}:{line}: {path} is neither in the SDK nor beside the file"
+
+
+def length(tree, _):
+    for name in tree.under("kernel", "plugins", "sdk", "bench"):
+        lines = tree.text(name).count("\n")
+        if lines > MOST_LINES:
+            yield f"{name}: {lines} lines, more than {MOST_LINES}; split it"
+
+
+def paths(tree, _):
+    home = re.compile(r"(?<![\w.~$}-])/(?:work|root|home/[a-z]\w*)/")
+    for name in tree.files:
+        data = (tree.top / name).read_bytes()
+        if b"\0" in data:
+            continue
+        for number, line in enumerate(data.decode(errors="replace").splitlines(), 1):
+            if found := home.search(line):
+                yield f"{name}:{number}: {found[0]} is a path of somebody's machine"
+
+
+def plugin_names(build):
+    """Ids of strategies and {field: column} of gates, as the built libraries describe themselves."""
+    strategies, fields, described = set(), {}, set()
+    for file in pathlib.Path(build, "plugins").glob("*.plugin.json"):
+        described.add(file.name.removesuffix(".plugin.json"))
+        for component in json.loads(file.read_text())["components"]:
+            if component["kind"] == "strategy":
+                strategies.add(component["id"])
+            for field in component.get("fields", []):
+                fields[field["name"]] = field.get("column", "")
+    return strategies, fields, described
+
+
+# Text that a name stands in without being used: {file: (literal, why)}.
+PROSE = {
+    "kernel/fleet/registry.cpp": ("srtt sample peer_id=", "the debug line of a latency sample; its words are an interface"),
+}
+# Old policies name strategies; what the kernel knows of them is one table.
+COMPATIBILITY = ("kernel/routing/policy.hpp", "kernel/routing/policy.cpp")
+# A field that has the name of its column is also a signal, and a signal is published and shown by name. Nothing that
+# decides about a request may know it.
+PUBLISHERS = ("kernel/agent/", "kernel/admin/", "kernel/fleet/column.cpp")
+
+
+def names(tree, build):
+    strategies, fields, described = plugin_names(build)
+    expected = {pathlib.Path(n).parts[1] for n in tree.under("plugins", suffixes={".c", ".cpp"})
+                if n.split("/")[1].startswith(("strategy_", "gate_"))}
+    for plugin in sorted(expected - described):
+        yield f"plugins/{plugin}: no description of it in {build}/plugins; build it first"
+    if not strategies or not fields:
+        yield f"{build}/plugins: describes no strategy or no gate field, so nothing can be checked"
+        return
+    word = re.compile(r"(?<![\w-])(" + "|".join(sorted(map(re.escape, strategies | set(fields)), key=len, reverse=True)) + r")(?![\w-])")
+    tests = tree.test_files()
+    prose_seen = set()
+    for name in tree.under("kernel"):
+        if name in tests:
+            continue
+        for line, literal in tree.literals(name):
+            if PROSE.get(name, ("",))[0] == literal:
+                prose_seen.add(name)
+                continue
+            for found in word.findall(literal):
+                if found in strategies and name in COMPATIBILITY:
+                    continue
+                if fields.get(found) == found and name.startswith(PUBLISHERS):
+                    continue
+                what = "strategy" if found in strategies else "gate field"
+                yield f'{name}:{line}: "{literal}" names the {what} {found}; the kernel asks the registry instead'
+    for name in sorted(set(PROSE) - prose_seen):
+        if (tree.top / name).is_file():
+            yield f"{name}: the exemption for \"{PROSE[name][0]}\" is not needed any more; take it out of check.py"
+
+
+def slug(heading):
+    text = re.sub(r"[`*]|\[([^]]*)\]\([^)]*\)", lambda m: m[1] or "", heading.strip().lower())
+    return re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
+
+
+def prose_of(markdown):
+    """The page with code blanked out, line by line."""
+    fenced = False
+    for line in markdown.split("\n"):
+        if line.lstrip().startswith("```"):
+            fenced = not fenced
+            yield ""
+        else:
+            yield "" if fenced else re.sub(r"`[^`]*`", lambda m: "x" * len(m[0]), line)
+
+
+def links(tree, _):
+    link = re.compile(r"\[[^]]*\]\(([^)\s]+)(?:\s+\"[^\"]*\")?\)|^\[[^]]+\]:\s+(\S+)")
+    pages = [n for n in tree.files if n.endswith(".md")]
+    for name in pages:
+        for number, line in enumerate(prose_of(tree.text(name)), 1):
+            for m in link.finditer(line):
+                target, _, anchor = (m[1] or m[2]).partition("#")
+                if re.match(r"[a-z]+:", target):
+                    continue
+                there = (tree.top / name).parent / target if target else tree.top / name
+                if not there.exists() or tree.top not in [there.resolve(), *there.resolve().parents]:
+                    yield f"{name}:{number}: {target} is not in the tree"
+                elif anchor and there.suffix == ".md":
+                    heads = [slug(t.lstrip("#")) for t in there.read_text().split("\n") if t.startswith("#")]
+                    if anchor not in heads:
+                        yield f"{name}:{number}: {target} has no heading #{anchor}"
+    listed = tree.text("docs/README.md") if "docs/README.md" in tree.files else ""
+    for name in pages:
+        if re.fullmatch(r"docs/[\w-]+\.md", name) and name != "docs/README.md" and f"({name[5:]})" not in listed:
+            yield f"docs/README.md: {name} is missing in the map"
+    for name in tree.under("kernel", "plugins", "sdk", "bench"):
+        for m in re.finditer(r"docs/[\w/.-]+\.md", tree.text(name)):
+            if not (tree.top / m[0]).is_file():
+                yield f"{name}: refers to {m[0]}, which is not in the tree"
+
+
+# What these sources say in literals of that form must stand on that page.
+TOLD = [
+    (r"kernel/admin/exporter\w*\.cpp|kernel/observe/(process|metrics)\.cpp", r"[a-z][a-z0-9]*(_[a-z0-9]+)+", "docs/metrics.md"),
+    (r"kernel/gateway/telemetry\.cpp", r"(?!unknown$)[a-z]+(_[a-z]+)*", "docs/metrics.md"),
+    (r"kernel/admin/api\.cpp", r"/admin(/[\w:*-]+)+", "docs/admin-api.md"),
+    (r"kernel/gateway/routes\.cpp", r"/(v1|health)[\w/*]*\w", "docs/http-api.md"),
+    (r"kernel/link/stream\.cpp", r"[a-z]+(_[a-z]+)*", "docs/link.md"),
+]
+
+
+def told(tree, _):
+    for files, form, page in TOLD:
+        text = tree.text(page) if page in tree.files else ""
+        sources = [n for n in tree.files if re.fullmatch(files, n)]
+        if not sources:
+            yield f"check.py: no file is called {files} any more"
+        for name in sources:
+            for line, literal in tree.literals(name):
+                if re.fullmatch(form, literal) and not re.search(rf"(?<![A-Za-z0-9]){re.escape(literal)}(?!\w)", text):
+                    yield f"{name}:{line}: {literal} does not stand in {page}"
+
+
+# Flags on our pages that are those of other programs or of a command.
+OTHER_FLAGS = {"--port", "--metrics", "--json"}
+
+
+def flags(tree, _):
+    listed = [n for n in tree.files if re.fullmatch(r"docs/reference/[\w-]+\.md", n)]
+    known = {f for n in listed for f in re.findall(r"`(--[a-z0-9-]+)`", tree.text(n))} | OTHER_FLAGS
+    for name in tree.files:
+        if not re.fullmatch(r"README\.md|docs/[\w-]+\.md", name):
+            continue
+        for number, line in enumerate(tree.text(name).split("\n"), 1):
+            for flag in re.findall(r"(?<![\w-])--[a-z][a-z0-9-]*", line):
+                if flag not in known:
+                    yield f"{name}:{number}: {flag} is no setting of docs/reference"
+
+
+def commands(tree, _):
+    for command in ("./dev run", "./dev test"):
+        if command not in tree.text("README.md"):
+            yield f"README.md: does not mention {command}"
+    if not re.search(r"^[^#\n]*\./dev test\s*$", tree.text(".ci/run"), re.M):
+        yield ".ci/run: does not call ./dev test"
+    for verb in ("run", "test"):
+        if not re.search(rf"^\s*{verb}\)", tree.text("dev"), re.M):
+            yield f"dev: has no command {verb}"
+
+
+CHECKS = {f.__name__: f for f in (layers, length, paths, names, links, told, flags, commands)}
+
+
+def main():
+    here = pathlib.Path(__file__).resolve()
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("check", choices=CHECKS)
+    options.add_argument("--top", default=here.parents[2])
+    options.add_argument("--build", default=here.parents[2] / "build/release")
+    given = options.parse_args()
+    violations = list(CHECKS[given.check](Tree(given.top), given.build))
+    print("\n".join(violations) or f"{given.check}: nothing found")
+    return 1 if violations else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
