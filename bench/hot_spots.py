@@ -61,21 +61,32 @@ def syscalls(programs, shape, seconds=2):
     return {"requests_per_second": report["requests_per_second"], "per_request": found}
 
 
+def function_name(symbol):
+    """The function without parameters and template arguments."""
+    while (shorter := re.sub(r"<[^<>]*>", "", symbol)) != symbol:
+        symbol = shorter
+    return re.split(r"[({]", symbol.replace("(anonymous namespace)::", ""))[0].rstrip(":")
+
+
 def place_of(chain):
     """Which part of the house one sample belongs to. `chain` is its frames (symbol, dso), innermost first.
 
-    Kernel time goes to the system call it runs for; user time to the innermost frame of a room of ours, so that memcpy and
-    malloc count for who called them; what has no such frame, to its library.
+    Kernel time goes to the system call it runs for; user time to the innermost frame of a room or plugin of ours, so that
+    memcpy and malloc count for who called them; what has no such frame, to its library.
     """
-    kernel = [symbol for symbol, dso in chain if dso.startswith("[k")]
     if chain[0][1].startswith("[k"):
-        calls = [m[1] for m in (re.match(r"__x64_sys_(\w+)", symbol) for symbol in kernel) if m]
-        return "kernel: " + (calls[0] if calls else "other")
+        for symbol, dso in chain:
+            if dso.startswith("[k") and (m := re.match(r"__x64_sys_(\w+)", symbol)):
+                return "kernel: " + m[1]
+        return "kernel: other"
     for symbol, dso in chain:
-        if m := re.match(r"hive::(\w+)::(?:\(anonymous namespace\)::)?\w", symbol):
-            return "hive::" + m[1] if not dso.endswith(".so") else pathlib.PurePath(dso).name
-        if dso.endswith(".so") and "/plugins/" in dso:
-            return pathlib.PurePath(dso).name
+        library = pathlib.PurePath(dso).name
+        if library.startswith(("libzmq", "libsodium")):
+            return library.split(".so")[0]
+        if "/plugins/" in dso:
+            return library
+        if m := re.match(r"hive::(\w+)::", symbol):
+            return "hive::" + m[1] if m[1] != "loop" else "hive::base"
     return re.sub(r"\.so[.\d]*$", "", pathlib.PurePath(chain[0][1]).name)
 
 
@@ -91,28 +102,28 @@ def samples_of(script):
             yield lines[0].strip(), chain
 
 
-def symbols(programs, shape, seconds=3):
-    """Shares of each program's CPU time in percent: by thread, by part of the house, and by user-space symbol."""
+def functions(programs, shape, seconds=3):
+    """Shares of each program's CPU time in percent: by thread, by part of the house, and by function of ours with all it calls."""
     names = ["router", "agent"]
     with tempfile.TemporaryDirectory() as folder:
-        commands = [["perf", "record", "-q", "-g", "-o", f"{folder}/{n}", "-e", "cpu-clock", "-F", "1999", "-p", str(programs.pids[n][0]), "--",
-                     "sleep", str(seconds)] for n in names]
+        # Libraries have no frame pointers, so chains are unwound from a copy of the stack.
+        commands = [["perf", "record", "-q", "--call-graph", "dwarf,8192", "-o", f"{folder}/{n}", "-e", "cpu-clock", "-F", "599", "-p",
+                     str(programs.pids[n][0]), "--", "sleep", str(seconds)] for n in names]
         _, texts = under_load(programs, shape, commands)
         found = {}
         for name, text in zip(names, texts):
-            script = subprocess.run(["perf", "script", "-i", f"{folder}/{name}", "-F", "comm,ip,sym,dso"], capture_output=True, text=True,
-                                    timeout=LIMIT_S).stdout
-            threads, places, own = collections.Counter(), collections.Counter(), collections.Counter()
+            script = subprocess.run(["perf", "script", "--no-inline", "-i", f"{folder}/{name}", "-F", "comm,ip,sym,dso"], capture_output=True,
+                                    text=True, timeout=LIMIT_S).stdout
+            threads, places, called = collections.Counter(), collections.Counter(), collections.Counter()
             for thread, chain in samples_of(script):
                 threads[thread] += 1
                 places[place_of(chain)] += 1
-                if not chain[0][1].startswith("[k"):
-                    own[f"{chain[0][0]} ({pathlib.PurePath(chain[0][1]).name})"] += 1
+                called.update({function_name(symbol) for symbol, dso in chain if symbol.startswith("hive::")})
             total = sum(threads.values())
             if total == 0:
                 raise OSError(f"perf record has no samples: {text.strip()[-300:]}")
             share = lambda counter, most: [[round(100 * n / total, 1), what] for what, n in counter.most_common(most)]
-            found[name] = {"samples": total, "threads": share(threads, 6), "places": share(places, 20), "symbols": share(own, 20)}
+            found[name] = {"samples": total, "threads": share(threads, 6), "places": share(places, 20), "functions": share(called, 60)}
     return found
 
 
@@ -123,7 +134,7 @@ def profile(programs, shapes, say):
     try:
         for shape in shapes:
             say(f"profile of {shape}")
-            found[shape] = {"syscalls": syscalls(programs, shapes[shape]), "cpu": symbols(programs, shapes[shape])}
+            found[shape] = {"syscalls": syscalls(programs, shapes[shape]), "cpu": functions(programs, shapes[shape])}
     except (OSError, ValueError, subprocess.SubprocessError) as failure:
         found["missing"] = str(failure)
     return found

@@ -126,7 +126,6 @@ def main():
     flags.add_argument("--targets", default=",".join(TARGETS), help="of " + ", ".join(TARGETS))
     flags.add_argument("--no-profile", action="store_true", help="leave perf out")
     flags.add_argument("--seed", type=int, default=1, help="of the order of the cells")
-    flags.add_argument("--finding", type=pathlib.Path, help="Markdown file whose text stands on top of the page: what the numbers mean")
     given = flags.parse_args()
     targets = given.targets.split(",")
     if unknown := set(targets) - set(TARGETS):
@@ -154,7 +153,7 @@ def main():
     result["took_s"] = round(time.monotonic() - began)
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / f"{given.name}.json").write_text(json.dumps(result, indent=1) + "\n")
-    page = summary.page(result, given.finding.read_text() if given.finding else "")
+    page = summary.page(result, "")
     (RESULTS / f"{given.name}.md").write_text(page)
     print(page)
     say(f"written: bench/results/{given.name}.json and .md, {result['took_s']} s")

@@ -1,7 +1,12 @@
-"""The page of one run: medians, ranges, ratios to nginx of the same round, profile. Every table says what it is of."""
+"""The page of one run: medians, ranges, ratios to nginx of the same round, profile. Every table says what it is of.
+
+    summary.py RESULT.json [WORDS.md] > RESULT.md     the page again, with words on top that say what the numbers mean
+"""
 import itertools
-import re
+import json
+import pathlib
 import statistics
+import sys
 
 BETWEEN = {"direct": [], "nginx": ["nginx"], "hivenet": ["router", "agent"]}
 
@@ -75,14 +80,6 @@ def shape_section(result, shape):
     return out
 
 
-def short(symbol):
-    """Without parameters and template arguments: what is left names the function."""
-    while (shorter := re.sub(r"<[^<>]*>", "", symbol)) != symbol:
-        symbol = shorter
-    library = symbol.rpartition(" (")[2].rstrip(")")
-    return symbol.rpartition(" (")[0].replace("(anonymous namespace)::", "").split("(")[0] + f" ({library})"
-
-
 def profile_section(profile):
     out = ["## Where the time goes", ""]
     if "missing" in profile:
@@ -95,10 +92,12 @@ def profile_section(profile):
         out += [f"### {shape}", "", f"System calls a {'stream' if shape.startswith('sse') else 'request'} (perf stat, {number(found['syscalls']['requests_per_second'])}/s):", ""]
         out += table(["", "all", *names], [[p, c["total"], *(c.get(n, 0) for n in names)] for p, c in calls.items()])
         cpu = found["cpu"]
-        for what, key, most in (("part", "places", 14), ("symbol in user space", "symbols", 12)):
-            columns = [[f"{share:.1f}% {name if key == 'places' else '`' + short(name) + '`'}" for share, name in cpu[p][key][:most]] for p in cpu]
-            out += [f"CPU time by {what}:", ""]
-            out += table(list(cpu), itertools.zip_longest(*columns, fillvalue=""))
+        out += ["CPU time by part (" + ", ".join(f"{p}: {cpu[p]['samples']} samples" for p in cpu) + "):", ""]
+        columns = [[f"{share:.1f}% {name}" for share, name in cpu[p]["places"][:14]] for p in cpu]
+        out += table(list(cpu), itertools.zip_longest(*columns, fillvalue=""))
+        out += ["Functions with all that they call, those under which most of the program runs left out:", ""]
+        columns = [[f"{share:.1f}% `{name}`" for share, name in cpu[p]["functions"] if 2 <= share <= 40][:22] for p in cpu]
+        out += table(list(cpu), itertools.zip_longest(*columns, fillvalue=""))
         out += ["By thread: " + "; ".join(p + " " + ", ".join(f"{name} {share:.0f}%" for share, name in cpu[p]["threads"] if share >= 1) for p in cpu) + ".", ""]
     return out
 
@@ -130,3 +129,7 @@ def page(result, finding):
     for name, text in result["configs"].items():
         out += [f"{name}:", "```", text.strip(), "```", ""]
     return "\n".join(out).rstrip() + "\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page(json.loads(pathlib.Path(sys.argv[1]).read_text()), "".join(pathlib.Path(w).read_text() for w in sys.argv[2:3])))
