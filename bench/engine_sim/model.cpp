@@ -31,7 +31,9 @@ void engine_model::fill() {
     s.first_due_ns_ = now + options_.first_token_ns + static_cast<uint64_t>(prefill_ms * double(ns_per_ms));
     ttft.observe(double(s.first_due_ns_ - now) / double(ns_per_s));
   }
-  if (!running_.empty() && !step_timer_.armed()) {
+  if (running_.empty()) {
+    step_timer_.disarm();
+  } else if (!step_timer_.armed() || options_.step_ns == 0) {
     uint64_t due = now + options_.step_ns;
     if (options_.step_ns == 0) {
       due = running_.front()->first_due_ns_;

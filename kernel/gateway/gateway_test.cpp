@@ -3,6 +3,7 @@
 #include <boost/json/parse.hpp>
 
 #include "gateway/error.hpp"
+#include "gateway/field_rules.hpp"
 #include "gateway/forward_line.hpp"
 #include "gateway/routes.hpp"
 
@@ -57,6 +58,18 @@ TEST(routes, what_is_not_there_says_what_was_meant) {
     EXPECT_EQ(find_route("GET", path).found, nullptr) << path;
 }
 
+TEST(field_rules, credentials_and_hop_by_hop_fields_stop_here) {
+  const http::field client[] = {{"Connection", "close, X-Hop"}, {"X-Hop", "1"}};
+  for (const char *name : {"Authorization", "x-API-key", "COOKIE", "Proxy-Authorization", "Connection", "Transfer-Encoding", "Host",
+                           "Content-Length", "Accept-Encoding", "X-Request-Id", "X-Forwarded-For", "x-hop"})
+    EXPECT_FALSE(goes_to_engine(name, client)) << name;
+  for (const char *name : {"Content-Type", "anthropic-version", "traceparent", "X-OpenWebUI-User-Id", "User-Agent"})
+    EXPECT_TRUE(goes_to_engine(name, client)) << name;
+  for (const char *name : {"Server", "date", "Content-Length", "Access-Control-Allow-Origin", "X-RateLimit-Limit", "x-request-id"})
+    EXPECT_FALSE(goes_to_client(name)) << name;
+  for (const char *name : {"Content-Type", "Cache-Control", "openai-processing-ms"}) EXPECT_TRUE(goes_to_client(name)) << name;
+}
+
 struct waiter : forward_waiter {
   waiter(loop &l, std::vector<int> &o, int i) : forward_waiter(l), order(o), id(i) {}
   void on_forward_slot() override { order.push_back(id); }
@@ -70,6 +83,7 @@ void run_ready(loop &l) {
   l.io().poll();
 }
 
+// waiting.md P12 and property 9.
 TEST(forward_line, slots_go_in_order_and_those_with_a_lease_first) {
   loop l;
   std::vector<int> order;

@@ -87,7 +87,7 @@ route_match find_route(std::string_view method, std::string_view path) {
   }
   for (const route &r : table) {
     const bool fits = r.rest ? path.size() > r.path.size() && path.substr(0, r.path.size()) == r.path : path == r.path;
-    if (!fits) continue;
+    if (!fits || (r.kind == route_kind::admin && !admin)) continue;
     if (!method_fits(r, method)) {
       match.known_path = true;
       match.allow = r.method == "GET" ? "GET, HEAD" : r.method;

@@ -100,7 +100,7 @@ def test_a_hundred_clients_that_leave_cost_no_slot(stack):
     stack.start_router()
     stack.agent = stack.start_agent(stack.engine, "--capacity", "20")
     for round_ in range(5):
-        clients = [connect(stack, body(i % 2 == 0)) for i in range(20)]
+        clients = [connect(stack, body(i % 2 == 0, tokens=4000)) for i in range(20)]
         wait_for("all run", lambda: stack.engine.state()["running"] == 20)
         for c in clients:
             c.close()

@@ -1,4 +1,5 @@
 """The one path: a chat completion through router and agent to an engine and back."""
+import concurrent.futures
 import hashlib
 import json
 import socket
@@ -123,13 +124,13 @@ def test_every_model_the_engine_lists_is_routable_and_shares_the_slots(stack):
     agent = stack.start_agent(engine, "--capacity", "1")
     assert {m["id"] for m in httpx.get(stack.url + "/v1/models").json()["data"]} == {"base", "lora/one"}
     engine.faults(first_token_ms=400)
-    with httpx.stream("POST", stack.url + "/v1/chat/completions", timeout=30,
-                      json={"model": "base", "messages": [], "stream": True, "max_tokens": 1}) as first:
-        wait_for("one slot taken", lambda: stack.row(agent.peer_id)["status"]["active_requests"] == 1)
-        second = stack.chat(model="lora/one", max_tokens=1)
-        assert second.status_code == 200
-        first.read()
-    assert engine.state()["chats"] == 2
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        first = pool.submit(stack.chat, model="base", max_tokens=1)
+        wait_for("the slot is taken", lambda: stack.row(agent.peer_id)["status"]["active_requests"] == 1)
+        second = pool.submit(stack.chat, model="lora/one", max_tokens=1)
+        wait_for("the other model waits for it", lambda: stack.admin("/admin/health").json()["lines"]["capacity"]["models"]["lora/one"] == 1)
+        assert first.result().status_code == second.result().status_code == 200
+    assert engine.state()["served"] == 2
 
 
 def test_model_flag_narrows_what_is_routable(stack):

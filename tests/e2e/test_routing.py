@@ -137,7 +137,7 @@ def test_published_latency_follows_from_the_logged_samples(stack):
     for delay in (0, 30, 5, 80, 0):
         engine.faults(first_token_ms=delay)
         assert stack.chat(stream=delay == 5, max_tokens=1).status_code == 200
-    samples = [float(r) for r in re.findall(r"r_ms=(\S+)", stack.router.log())]
+    samples = [float(r) for r in re.findall(r" r_ms=(\S+)", stack.router.log())]
     assert len(samples) == 5
     srtt, rttvar = samples[0], samples[0] / 2
     for r in samples[1:]:

@@ -1,0 +1,49 @@
+#include "gateway/field_rules.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "base/text.hpp"
+
+namespace hive::gateway {
+
+namespace {
+
+constexpr std::array<std::string_view, 22> request_fields_kept_back = {
+    "authorization", "x-api-key",  "cookie",           "connection",        "keep-alive",      "proxy-connection",
+    "transfer-encoding", "te",     "trailer",          "upgrade",           "host",            "content-length",
+    "expect",        "accept-encoding", "x-request-id", "proxy-authorization", "proxy-authenticate", "forwarded",
+    "x-forwarded-for", "x-real-ip", "x-forwarded-host", "http2-settings"};
+
+constexpr std::array<std::string_view, 12> answer_fields_kept_back = {
+    "connection", "keep-alive", "proxy-connection", "transfer-encoding", "te",   "trailer",
+    "upgrade",    "content-length", "server",       "date",              "x-request-id", "proxy-authenticate"};
+
+bool listed(std::string_view name, std::span<const std::string_view> list) {
+  return std::any_of(list.begin(), list.end(), [&](std::string_view n) { return iequals(n, name); });
+}
+
+bool starts_with_folded(std::string_view text, std::string_view prefix) {
+  return text.size() >= prefix.size() && iequals(text.substr(0, prefix.size()), prefix);
+}
+
+bool named_in_connection(std::string_view name, std::span<const http::field> fields) {
+  const http::field *connection = http::find_field(fields, "connection");
+  if (connection == nullptr) return false;
+  for (const std::string &token : split_trimmed(connection->value, ','))
+    if (iequals(token, name)) return true;
+  return false;
+}
+
+}  // namespace
+
+bool goes_to_engine(std::string_view name, std::span<const http::field> client_fields) {
+  return !listed(name, request_fields_kept_back) && !named_in_connection(name, client_fields);
+}
+
+bool goes_to_client(std::string_view name) {
+  return !listed(name, answer_fields_kept_back) && !starts_with_folded(name, "access-control-") &&
+         !starts_with_folded(name, "x-ratelimit-");
+}
+
+}  // namespace hive::gateway

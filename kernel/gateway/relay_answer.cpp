@@ -1,0 +1,243 @@
+// The answer half of a relay: what comes back from the agent, to the client or to the next attempt.
+#include <algorithm>
+#include <utility>
+
+#include "base/text.hpp"
+#include "gateway/field_rules.hpp"
+#include "gateway/relay.hpp"
+
+namespace hive::gateway {
+
+namespace {
+
+using routing::attempt_result;
+
+link::usage usage_of(const http::token_usage &found) { return {found.prompt, found.completion, 0, found.present}; }
+
+}  // namespace
+
+void relay::collect_engine_headers(std::span<const http::field> fields) {
+  for (const http::field &f : fields) {
+    if (f.name == ":class") engine_class_ = f.value;
+    else if (f.name == ":message") engine_message_ = f.value;
+    else if (f.name.substr(0, 1) == ":" || !goes_to_client(f.name)) continue;
+    else engine_fields_.emplace_back(f.name, f.value);
+  }
+}
+
+void relay::on_head(const link::stream_head &head) {
+  sampled_ = true;
+  session_->sample(head.rtt_ms);
+  engine_status_ = head.status;
+  collect_engine_headers(head.fields);
+  if (head.status != 200 || !engine_class_.empty()) {
+    mode_ = mode::error;
+    return;
+  }
+  if (!head.streaming) {
+    mode_ = mode::buffer;
+    return;
+  }
+  mode_ = mode::stream;
+  scanner_.emplace();
+  context_.forwards.release(*this);
+  set_stage(&context_.stages.streaming);
+  if (context_.options.stream_timeout_ns != 0) {
+    deadline_ns_ = now_ns() + context_.options.stream_timeout_ns;
+    context_.home.arm(*this, deadline_ns_);
+  }
+}
+
+void relay::on_data(std::string_view bytes) {
+  switch (mode_) {
+    case mode::stream: return stream_data(bytes);
+    case mode::buffer: return buffer_data(bytes);
+    case mode::error:
+      if (held_.size() < context_.options.error_body_bytes)
+        held_.append(bytes.substr(0, context_.options.error_body_bytes - held_.size()));
+      stream_->consumed(bytes.size());
+      return;
+    case mode::none: return;
+  }
+}
+
+void relay::stream_data(std::string_view bytes) {
+  scanner_->feed(bytes);
+  at_event_end_ = bytes.ends_with("\n\n") || bytes.ends_with("\r\n\r\n") || bytes.ends_with("\r\r");
+  if (committed_) {
+    exchange_.write(bytes);
+    return;
+  }
+  held_.append(bytes);
+  const http::stream_facts &facts = scanner_->facts();
+  if (facts.error && !facts.content) {
+    std::string message = "the engine reported an error: " + facts.error_text;
+    return retry(attempt_result::retryable, make_error("backend_error", std::move(message), "backend"), "engine_error");
+  }
+  if (facts.content || held_.size() > context_.options.held_stream_bytes) commit();
+}
+
+void relay::buffer_data(std::string_view bytes) {
+  if (committed_) {
+    exchange_.write(bytes);
+    return;
+  }
+  held_.append(bytes);
+  stream_->consumed(bytes.size());
+  if (held_.size() > context_.options.buffered_answer_bytes) commit();
+}
+
+std::vector<http::field> relay::answer_fields(bool streaming) const {
+  std::vector<http::field> fields;
+  fields.reserve(engine_fields_.size() + 4);
+  bool accel = false;
+  for (const auto &[name, value] : engine_fields_) {
+    if (streaming && iequals(name, "cache-control")) continue;
+    accel = accel || iequals(name, "x-accel-buffering");
+    fields.push_back({name, value});
+  }
+  fields.push_back({"X-Request-ID", request_id_});
+  if (streaming) {
+    fields.push_back({"Cache-Control", "no-cache, no-transform"});
+    if (!accel) fields.push_back({"X-Accel-Buffering", "no"});
+  }
+  return fields;
+}
+
+// From here on the client has seen this attempt: no other agent can take over.
+void relay::commit() {
+  committed_ = true;
+  first_byte_ns_ = now_ns();
+  if (mode_ == mode::stream) session_->first_content();
+  const auto fields = answer_fields(mode_ == mode::stream);
+  exchange_.begin({engine_status_, fields});
+  const size_t already_returned = mode_ == mode::buffer ? held_.size() : 0;
+  exchange_.write(held_);
+  buffered_credit_ = already_returned;
+  held_ = std::string();
+}
+
+void relay::on_written(size_t bytes) {
+  // What was buffered before the commit has had its credit back already.
+  const size_t skip = std::min(bytes, buffered_credit_);
+  buffered_credit_ -= skip;
+  if (stream_ && bytes > skip) stream_->consumed(bytes - skip);
+}
+
+void relay::on_end(const link::usage &from_agent) {
+  stream_.reset();
+  usage_ = from_agent;
+  switch (mode_) {
+    case mode::stream:
+      return finish_stream();
+    case mode::buffer: return finish_buffered();
+    case mode::error: return judge_engine_error();
+    case mode::none: {
+      link::stream_failure failure;
+      failure.why = link::cause::protocol;
+      failure.message = "the agent ended the stream without an answer";
+      return on_failed(failure);
+    }
+  }
+}
+
+void relay::finish_stream() {
+  scanner_->end();
+  const http::stream_facts &facts = scanner_->facts();
+  if (facts.usage.present) usage_ = usage_of(facts.usage);
+  if (facts.error && !committed_)
+    return retry(attempt_result::retryable, make_error("backend_error", "the engine reported an error: " + facts.error_text, "backend"),
+                 "engine_error");
+  if (!committed_) commit();
+  end_attempt(facts.error ? attempt_result::broken : attempt_result::completed);
+  record(facts.error ? ended::engine_error : ended::completed, 200, facts.error ? "backend_error" : "");
+  exchange_.end();
+}
+
+void relay::finish_buffered() {
+  if (committed_) {
+    end_attempt(attempt_result::completed);
+    record(ended::completed, engine_status_, "");
+    return exchange_.end();
+  }
+  if (const auto found = http::usage_of_answer(held_); found.present) usage_ = usage_of(found);
+  end_attempt(attempt_result::completed);
+  first_byte_ns_ = now_ns();
+  record(ended::completed, engine_status_, "");
+  const auto fields = answer_fields(false);
+  const std::string body = std::move(held_);
+  exchange_.respond({engine_status_, fields}, body);
+}
+
+// A complete answer that is not a 200. The agent's engine adapter has judged it (":class").
+void relay::judge_engine_error() {
+  const std::string &c = engine_class_;
+  const bool honest = engine_status_ >= 400 && engine_status_ < 500;
+  if (c == "client" || c == "context" || c == "unknown_model") {
+    end_attempt(attempt_result::terminal);
+    if (honest) return pass_on(engine_status_, std::move(held_));
+    // Some engines answer 500 to a client's mistake: the client gets a status that tells the truth.
+    return refuse(ended::rejected_by_engine,
+                  make_error(c == "context" ? "context_length_exceeded" : "invalid_parameter", engine_message_, "backend"));
+  }
+  std::string message = engine_message_.empty() ? "the engine answered " + std::to_string(engine_status_) : engine_message_;
+  retry(attempt_result::retryable, make_error("backend_error", std::move(message), "backend"), "engine_error");
+}
+
+void relay::on_failed(const link::stream_failure &failure) {
+  stream_.reset();
+  if (!attempt_open_) return;
+  lease_.reset();
+  using link::cause;
+  const std::string_view label = to_string(failure.why);
+  std::string words = failure.message.empty() ? std::string(label) : failure.message;
+  const uint64_t wait_s = std::clamp<uint64_t>((failure.retry_after_ms + 999) / 1000, 1, 60);
+  // A refusal is no measure of the agent's latency, a failure after OPEN was sent is.
+  const bool refusal = failure.why <= cause::open_timeout;
+  if (!refusal && !sampled_ && failure.rtt_ms > 0) session_->sample(failure.rtt_ms);
+
+  if (committed_) {
+    const bool lost = failure.why == cause::link_lost;
+    const bool slow = failure.why == cause::client_slow;
+    end_attempt(slow ? attempt_result::cancelled : attempt_result::broken);
+    return break_off(slow ? ended::client_slow : lost ? ended::agent_lost : ended::engine_error,
+                     make_error(lost ? "agent_disconnected" : "backend_error", std::move(words), lost ? "router" : "backend"));
+  }
+  switch (failure.why) {
+    case cause::busy:
+    case cause::draining:
+    case cause::unknown_model:
+      return retry(attempt_result::refused, make_error("no_capacity", std::move(words), "router", wait_s), label);
+    case cause::open_timeout:
+      return retry(attempt_result::refused, make_error("agent_disconnected", std::move(words), "router", 1), label);
+    case cause::overloaded:
+    case cause::starting:
+      return retry(attempt_result::refused, make_error("backend_unavailable", std::move(words), "backend", wait_s), label);
+    case cause::engine_unreachable:
+      return retry(attempt_result::retryable, make_error("backend_unavailable", std::move(words), "backend", 1), label);
+    case cause::link_lost:
+      return retry(attempt_result::link_lost, make_error("agent_disconnected", std::move(words), "router", 1), label);
+    default:
+      return retry(attempt_result::retryable, make_error("backend_error", std::move(words), "backend"), label);
+  }
+}
+
+void relay::break_off(ended how, const api_error &error) {
+  record(how, engine_status_, error.code);
+  if (mode_ == mode::stream) {
+    if (!at_event_end_) exchange_.write("\n\n");
+    exchange_.write(error_event(error, route_.speaks, request_id_));
+  }
+  exchange_.abort();
+}
+
+void relay::pass_on(int status, std::string body) {
+  const std::string_view code = engine_class_ == "context"         ? "context_length_exceeded"
+                                : engine_class_ == "unknown_model" ? "model_not_found"
+                                                                   : "invalid_parameter";
+  record(ended::rejected_by_engine, status, code);
+  const auto fields = answer_fields(false);
+  exchange_.respond({status, fields}, body);
+}
+
+}  // namespace hive::gateway
