@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import time
 
 import stack
 
@@ -18,16 +19,16 @@ SYSCALLS = ["epoll_wait", "epoll_pwait", "epoll_ctl", "recvfrom", "sendto", "rec
 LIMIT_S = 30
 
 
-def load(programs, shape, seconds):
+def load(programs, shape, seconds, warm_up=0.5):
     return subprocess.Popen([str(stack.BIN / "hivenet-bench"), *shape, "--url", "http://" + programs.addresses["hivenet"], "--model",
-                             stack.MODEL, "--warm-up", "0.5", "--seconds", str(seconds)], stdout=subprocess.PIPE, text=True)
+                             stack.MODEL, "--warm-up", str(warm_up), "--seconds", str(seconds)], stdout=subprocess.PIPE, text=True)
 
 
 def under_load(programs, shape, perf_commands):
     """Runs the perf commands beside each other in the middle of a load; the load's requests a second and their outputs."""
     generator = load(programs, shape, 5)
     try:
-        subprocess.run(["sleep", "1"], check=True)
+        time.sleep(1)
         running = [subprocess.Popen(c, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for c in perf_commands]
         texts = [p.communicate(timeout=LIMIT_S) for p in running]
         report = json.loads(generator.communicate(timeout=LIMIT_S)[0])
@@ -38,13 +39,15 @@ def under_load(programs, shape, perf_commands):
     return report, [out + err for out, err in texts]
 
 
-def syscalls(programs, shape, seconds=2):
-    """Calls per request, by program and name."""
+def syscalls(programs, shape, seconds=3):
+    """Calls per request, by program and name. perf counts around the whole life of the load, so both see the same requests."""
     names = ["router", "agent"]
     events = ["raw_syscalls:sys_enter", *(f"syscalls:sys_enter_{s}" for s in SYSCALLS)]
-    commands = [["perf", "stat", "-x", ",", "-e", ",".join(events), "-p", str(programs.pids[n][0]), "--", "sleep", str(seconds)] for n in names]
-    report, texts = under_load(programs, shape, commands)
-    requests = report["requests_per_second"] * seconds
+    counting = [subprocess.Popen(["perf", "stat", "-x", ",", "-e", ",".join(events), "-p", str(programs.pids[n][0]), "--", "sleep",
+                                  str(seconds + 3)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for n in names]
+    time.sleep(1.5)  # perf attaches one tracepoint after another
+    report = json.loads(load(programs, shape, seconds, warm_up=0).communicate(timeout=LIMIT_S)[0])
+    texts = ["".join(p.communicate(timeout=LIMIT_S)) for p in counting]
     found = {}
     for name, text in zip(names, texts):
         counts = {}
@@ -56,8 +59,8 @@ def syscalls(programs, shape, seconds=2):
         if total is None:
             raise OSError(f"perf stat has no tracepoints here: {text.strip()[-300:]}")
         counts["others"] = max(0, total - sum(counts.values()))
-        found[name] = {"total": round(total / requests, 2),
-                       **{s: round(c / requests, 2) for s, c in sorted(counts.items(), key=lambda x: -x[1]) if c / requests >= 0.01}}
+        each = lambda n: round(n / report["requests"], 2)
+        found[name] = {"total": each(total), **{s: each(c) for s, c in sorted(counts.items(), key=lambda x: -x[1]) if each(c) >= 0.01}}
     return {"requests_per_second": report["requests_per_second"], "per_request": found}
 
 

@@ -80,8 +80,8 @@ def shape_section(result, shape):
     return out
 
 
-def profile_section(profile):
-    out = ["## Where the time goes", ""]
+def profile_section(profile, taken=None):
+    out = ["## Where the time goes", "", *([taken, ""] if taken else [])]
     if "missing" in profile:
         out += [f"No (complete) profile: {profile['missing']}", ""]
     for shape, found in profile.items():
@@ -124,7 +124,7 @@ def page(result, finding):
         out += table(["what", "agents", "CPU ns", "allocations"],
                      [[s["what"], f"{s['agents']:,}", number(s["median_ns"]), "-" if s["allocations"] is None else f"{s['allocations']:g}"] for s in result["selection"]])
     if result.get("profile"):
-        out += profile_section(result["profile"])
+        out += profile_section(result["profile"], result.get("profile_from"))
     out += ["## Configuration", ""]
     for name, text in result["configs"].items():
         out += [f"{name}:", "```", text.strip(), "```", ""]
