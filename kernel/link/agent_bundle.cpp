@@ -59,6 +59,7 @@ agent_router_link::impl::~impl() {
     if (s->link) s->link->shut();
   by_peer_.clear();
   pump.stop(0);
+  slots.clear();  // frames that never left go back to a pool that stands below the slots
 }
 
 status agent_router_link::impl::start_transport() {

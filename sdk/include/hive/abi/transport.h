@@ -66,7 +66,8 @@ typedef struct hive_transport_vtable {
   /* Delivers at most max_messages events or works at most max_ns. next_wake_ns (monotonic): 0 = call again this turn,
    * UINT64_MAX = on readiness only. */
   hive_status (*pump)(void *self, uint32_t max_messages, uint64_t max_ns, uint64_t *next_wake_ns) HIVE_NOEXCEPT;
-  /* One message from `count` parts, copied. HIVE_OK, HIVE_FULL, HIVE_GONE. Acceptance promises nothing about arrival. */
+  /* One message from `count` parts, copied. HIVE_OK, HIVE_FULL, HIVE_GONE. Acceptance promises nothing about arrival.
+   * HIVE_E_ARGUMENT for an empty message or one of more than 262,144 bytes; nothing is sent then. */
   hive_status (*send)(void *self, hive_peer peer, const hive_bytes *parts, size_t count) HIVE_NOEXCEPT;
   /* Sends what was accepted, waits for it at most linger_ms, closes. on_lost(CLOSED) follows. */
   void (*close_peer)(void *self, hive_peer peer, uint32_t linger_ms) HIVE_NOEXCEPT;
