@@ -24,7 +24,7 @@ struct router_app::unit {
   std::unique_ptr<link::router_hub> hub;
   std::unique_ptr<gateway::worker> gateway;
   std::unique_ptr<http::server> server;
-  std::atomic<size_t> busy{0};
+  std::atomic<size_t> busy{1};  // of the server; until its loop has told for the first time, not idle
   std::thread thread;
 
   ~unit() {
