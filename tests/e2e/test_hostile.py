@@ -349,11 +349,9 @@ def test_deadlines_hold_whatever_the_engine_does(stack):
     engine = stack.start_engine("--first-token-ms", "60000")
     stack.start_router("--request-timeout", "500ms", "--stream-timeout", "1s", "--workers", "2")
     stack.agent = stack.start_agent(engine)
-    for stream in (False, True):
-        begin = time.monotonic()
-        answer = stack.chat(stream=stream)
-        assert answer.status_code in (200, 504) and time.monotonic() - begin < 5
-        assert "request_timeout" in answer.text or stream
+    for attempt in range(8):
+        answer = stack.chat(stream=attempt % 2 == 0)
+        assert answer.status_code == 504 and answer.json()["error"]["code"] == "request_timeout", answer.text
     engine.faults(first_token_ms=0, step_ms=50)
     begin = time.monotonic()
     said = ask(stack, post(chat_body(True, max_tokens=1000)))
