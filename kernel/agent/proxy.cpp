@@ -9,6 +9,10 @@
 
 namespace hive::agent {
 
+namespace {
+constexpr uint64_t deadline_grace_ns = 2 * ns_per_s;
+}  // namespace
+
 bool slot_count::take() {
   uint32_t now = in_flight.load(std::memory_order_relaxed);
   while (now < capacity)
@@ -46,9 +50,12 @@ class proxied_request final : public link::agent_stream_events, private http::ca
     call.target = request.target;
     call.fields = request.fields;
     call.content_length = request.body_length;
+    // The router keeps the request's deadline and cancels; it alone knows the one of a stream that has begun. Ours is only
+    // for a router that does not, and must not come first: that would blame the engine.
     const uint64_t limit = now_ns() + owner.options_.http_timeout_ns;
-    call.first_byte_deadline_ns = std::min(request.deadline_ns, limit);
-    call.deadline_ns = request.streaming ? request.deadline_ns : call.first_byte_deadline_ns;
+    const uint64_t late = request.deadline_ns < never_ns - deadline_grace_ns ? request.deadline_ns + deadline_grace_ns : never_ns;
+    call.first_byte_deadline_ns = std::min(late, limit);
+    call.deadline_ns = request.streaming ? never_ns : call.first_byte_deadline_ns;
     call.read_idle_ns = owner.options_.http_timeout_ns;
     call_ = owner.client_.start(std::move(call), *this);
     stream_.accept();

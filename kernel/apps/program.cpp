@@ -2,6 +2,7 @@
 
 #include <signal.h>
 #include <sodium.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <boost/json/object.hpp>
@@ -17,6 +18,13 @@ namespace hive::apps {
 
 bool start_process() {
   signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN);  // a file at its size limit is a failed write, not the end of the process
+  // The soft limit is small for programs that use select(); these do not, and every client and agent costs a descriptor.
+  rlimit descriptors;
+  if (getrlimit(RLIMIT_NOFILE, &descriptors) == 0 && descriptors.rlim_cur < descriptors.rlim_max) {
+    descriptors.rlim_cur = descriptors.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &descriptors);
+  }
   plugins::install_crash_handler();
   return sodium_init() >= 0;
 }

@@ -8,11 +8,10 @@
 #include <boost/json/serialize.hpp>
 #include <csignal>
 #include <filesystem>
-#include <fstream>
 #include <random>
-#include <sstream>
 
 #include "apps/program.hpp"
+#include "config/yaml.hpp"
 #include "observe/log.hpp"
 #include "routing/policy_text.hpp"
 
@@ -25,7 +24,7 @@ struct router_app::unit {
   std::unique_ptr<link::router_hub> hub;
   std::unique_ptr<gateway::worker> gateway;
   std::unique_ptr<http::server> server;
-  std::atomic<size_t> busy{0};
+  std::atomic<size_t> busy{1};  // of the server; until its loop has told for the first time, not idle
   std::thread thread;
 
   ~unit() {
@@ -106,13 +105,11 @@ status router_app::open_storage() {
 
 status router_app::load_policy(bool first) {
   if (settings_.policy_file.empty()) return first ? router_->set_policies(routing::default_policy()) : status();
-  std::ifstream file(settings_.policy_file, std::ios::binary);
-  if (!file) return fail(errc::not_found, "cannot read the policy file", settings_.policy_file);
-  std::stringstream text;
-  text << file.rdbuf();
+  const auto text = config::yaml::read_file(settings_.policy_file);
+  if (!text) return text.why().at("policy-file");
   routing::policy_text_options options;
   options.file = settings_.policy_file;
-  const auto parsed = routing::parse_policy(text.str(), *components_, options);
+  const auto parsed = routing::parse_policy(*text, *components_, options);
   if (!parsed) return parsed.why();
   for (const std::string &warning : parsed->warnings) observe::log("policy").warn("{}", warning);
   if (const status s = routing::check_release(*parsed->document); !s) return s.at(settings_.policy_file);

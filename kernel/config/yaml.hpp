@@ -93,7 +93,9 @@ struct node::entry {
 
 // `name` stands in messages. Empty text is a null node.
 result<node> parse(std::string_view text, std::string name, const limits & = {});
-// Opens once and reads to the end, so a symlink swapped meanwhile cannot mix two files. Regular files only.
+// Opens once and reads to the end, so a symlink swapped meanwhile cannot mix two files. Regular files only: a device or a
+// pipe would never end.
+result<std::string> read_file(const std::string &file, size_t most = limits{}.bytes);
 result<node> parse_file(const std::string &file, const limits & = {});
 
 // The number rule on its own, for flags and environment variables.

@@ -276,7 +276,7 @@ result<node> parse(std::string_view text, std::string name, const limits &bounds
   }
 }
 
-result<node> parse_file(const std::string &file, const limits &bounds) {
+result<std::string> read_file(const std::string &file, size_t most) {
   const int fd = ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   const auto failed = [&](errc code, std::string why) {
     if (fd >= 0) ::close(fd);
@@ -293,10 +293,16 @@ result<node> parse_file(const std::string &file, const limits &bounds) {
     if (n < 0) return failed(errc::unavailable, std::string("cannot be read: ") + std::strerror(errno));
     if (n == 0) break;
     text.append(block, static_cast<size_t>(n));
-    if (text.size() > bounds.bytes) return failed(errc::exhausted, "larger than " + std::to_string(bounds.bytes) + " bytes");
+    if (text.size() > most) return failed(errc::exhausted, "larger than " + std::to_string(most) + " bytes");
   }
   ::close(fd);
-  return parse(text, file, bounds);
+  return text;
+}
+
+result<node> parse_file(const std::string &file, const limits &bounds) {
+  const auto text = read_file(file, bounds.bytes);
+  if (!text) return text.why();
+  return parse(*text, file, bounds);
 }
 
 }  // namespace hive::config::yaml

@@ -156,7 +156,9 @@ TEST(yaml, files_are_read_whole_and_only_if_regular) {
   const std::string file = folder / "yaml_test.yaml";
   std::ofstream(file) << "a: 1\n";
   EXPECT_TRUE(parse_file(file).ok());
+  EXPECT_EQ(*read_file(file), "a: 1\n");
   EXPECT_EQ(parse_file(folder).why().message(), "not a regular file");
+  EXPECT_EQ(read_file("/dev/zero").why().message(), "not a regular file");
   EXPECT_EQ(parse_file(file + ".none").why().code(), errc::not_found);
   EXPECT_EQ(parse_file(file, {.bytes = 2}).why().code(), errc::exhausted);
   std::filesystem::remove(file);

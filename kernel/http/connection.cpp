@@ -68,6 +68,11 @@ void connection::on_read_timer() {
     return;
   }
   read_deadline_ = never_ns;
+  if (input_ == input::head && (writing_ || !out_.empty())) {
+    // The last answer is still on its way; whether it moves is the write timer's business.
+    await_input(now_ns() + (buffered() > 0 ? core_->limits.header_timeout_ns : core_->limits.idle_timeout_ns));
+    return;
+  }
   try {
     if (input_ == input::linger || (input_ == input::head && buffered() == 0) || discard_body_) {
       close();
@@ -149,6 +154,7 @@ void connection::on_input_end(gone why) {
   input_ended_ = true;
   const bool patient = !core_->limits.half_close_is_gone && input_ != input::linger;
   if (patient && serving_ && input_ == input::done) return;
+  if (patient && held_back()) return;
   if (patient && !serving_ && (writing_ || !out_.empty())) {
     close_after_ = true;  // the rest of the answer is still on its way
     return;
@@ -163,12 +169,12 @@ void connection::process() {
   bool progress = true;
   while (progress && input_ != input::closed) {
     progress = false;
-    if (input_ == input::head && !serving_ && output_ == output::none) progress = take_head();
+    if (idle() && !held_back()) progress = take_head();
     else if (input_ == input::body) progress = take_body();
   }
   processing_ = false;
   deliver_failure();
-  if (input_ended_ && idle()) {  // the client will send no more: the connection ends with what is still to be written
+  if (input_ended_ && idle() && !held_back()) {  // the client will send no more: the connection ends with what is still to be written
     output_ = output::ended;
     close_after_ = true;
     if (!writing_ && out_.empty()) close();
@@ -212,7 +218,7 @@ bool connection::take_head() {
   suppress_body_ = h.method == "HEAD";
   continue_sent_ = false;
   serving_ = true;
-  ++core_->busy;
+  count_busy();
   ++core_->counters.requests;
   core_->handler.on_request(*this);
   return true;

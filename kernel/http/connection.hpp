@@ -118,11 +118,15 @@ class connection final : public exchange, private detail::hook {
   void on_write_timer();
   void start_linger();
   void close() { shut(gone::failed); }
+  // Pipelined requests wait, because their client does not take the answers that are there.
+  bool held_back() const { return input_ == input::head && writing_ && out_.size() >= max_unsent && buffered() > 0; }
+  void count_busy();
   bool idle() const { return input_ == input::head && !serving_ && output_ == output::none; }
 
   static constexpr size_t small_buffer = 4 * 1024;    // of an idle connection; grown while there is more to read
   static constexpr size_t large_buffer = 16 * 1024;
   static constexpr size_t max_ahead = 64 * 1024;      // pipelined bytes held while a handler works
+  static constexpr size_t max_unsent = 64 * 1024;     // of answers behind the send under way; beyond, no further request is taken up
   static constexpr size_t body_step = 64 * 1024;      // a body's memory is committed at most this far ahead of its bytes
   static constexpr uint64_t drain_bytes = 256 * 1024; // of an unread body, to keep a connection
   static constexpr uint64_t linger_bytes = 32ull << 20;
@@ -153,6 +157,7 @@ class connection final : public exchange, private detail::hook {
   uint64_t read_deadline_ = never_ns;
 
   bool serving_ = false;
+  bool busy_ = false;             // serving, or an answer is not yet with the socket
   uint64_t arrived_ns_ = 0;
   std::unique_ptr<responder> responder_;
 

@@ -148,10 +148,7 @@ void connection::abort() {
 
 void connection::finish_answer() {
   output_ = output::ended;
-  if (serving_) {
-    serving_ = false;
-    --core_->busy;
-  }
+  serving_ = false;
   if (!close_after_ && input_ != input::done) {
     if (body_can_be_discarded()) {
       input_ = input::body;
@@ -163,6 +160,7 @@ void connection::finish_answer() {
   }
   core_->home.at_turn_end(turn_);
   flush();
+  count_busy();
 }
 
 void connection::flush() {
@@ -204,8 +202,21 @@ void connection::on_written(const boost::system::error_code &error, size_t n) {
   }
   if (news > 0 && serving_ && responder_) responder_->on_written(news);
   if (writing_ || input_ == input::closed) return;
-  if (!out_.empty()) return flush();
-  after_flush();
+  if (!out_.empty()) {
+    flush();
+  } else {
+    after_flush();
+    count_busy();
+  }
+  if (input_ == input::head && buffered() > 0) core_->home.at_turn_end(turn_);  // it may have been held back
+}
+
+void connection::count_busy() {
+  const bool now = input_ != input::closed && (serving_ || writing_ || !out_.empty());
+  if (now == busy_) return;
+  busy_ = now;
+  if (now) ++core_->busy;
+  else --core_->busy;
 }
 
 void connection::after_flush() {
@@ -250,8 +261,8 @@ void connection::shut(gone why) {
   --core_->counters.open;
   const std::unique_ptr<responder> told = std::move(responder_);
   const bool was_serving = std::exchange(serving_, false);
+  count_busy();
   if (was_serving) {
-    --core_->busy;
     if (why == gone::client_left) ++core_->counters.client_gone;
     if (why == gone::client_slow) ++core_->counters.client_slow;
   }

@@ -239,7 +239,14 @@ std::optional<head_refusal> answer_head_parser::parse(std::string_view head) {
   head_.keep_alive = facts.persistent(parser.version);
   head_.chunked = facts.chunked;
   head_.content_length = facts.length;
-  std::erase_if(head_.fields, [](const field &f) { return hop_by_hop(f.name); });
+  // What Connection names belongs to that connection as much as Connection itself (RFC 9110 section 7.6.1).
+  std::vector<std::string_view> named;
+  for (const field &f : head_.fields)
+    if (iequals(f.name, "connection")) named.push_back(f.value);
+  std::erase_if(head_.fields, [&](const field &f) {
+    return hop_by_hop(f.name) ||
+           std::any_of(named.begin(), named.end(), [&](std::string_view list) { return has_token(list, f.name); });
+  });
   return std::nullopt;
 }
 

@@ -149,6 +149,15 @@ TEST(answer_head, keeps_end_to_end_fields_and_reads_the_framing) {
   }
 }
 
+TEST(answer_head, what_connection_names_stays_on_that_connection) {
+  answer_head_parser parser;
+  ASSERT_FALSE(parser.parse("HTTP/1.1 200 OK\r\nX-Kept: 1\r\nConnection: keep-alive, x-hop\r\nX-Hop: 2\r\nConnection: X-Other\r\n"
+                            "x-other: 3\r\nX-Hop-Not: 4\r\n\r\n"));
+  ASSERT_EQ(parser.head().fields.size(), 2u);
+  EXPECT_EQ(parser.head().fields[0].name, "X-Kept");
+  EXPECT_EQ(parser.head().fields[1].name, "X-Hop-Not");
+}
+
 TEST(request_head, the_end_is_found_at_any_split) {
   const std::string head = "GET / HTTP/1.1\r\nHost: h\r\n\r\nrest";
   for (size_t cut = 0; cut < head.size(); ++cut) {

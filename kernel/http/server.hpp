@@ -101,7 +101,7 @@ class server {
   void stop_accepting();        // accepts what is queued, then closes the listener
   // From now on every answer closes its connection; idle connections close at once.
   void drain();
-  size_t busy() const;          // exchanges under way
+  size_t busy() const;          // connections with an exchange under way, or with an answer that the socket has not taken
   const server_counters &counters() const;
 
  private:

@@ -29,6 +29,8 @@ class script_service final : public service {
     x.serve(std::make_unique<note_taker>(*this, x, path));
     const field text[] = {{"content-type", "text/plain"}, {"X-RateLimit-Remaining", "1"}};
     if (path == "/hello") return x.respond({200, text}, "hello");
+    if (path == "/large") return x.respond({200, text}, std::string(64 * 1024, 'l') + "end of large");
+    if (path == "/huge") return x.respond({200, text}, std::string(16 << 20, 'h'));
     if (path == "/refuse") return x.respond({401, text}, "no");
     if (path == "/none") return x.respond({204, text}, "");
     if (path == "/throw") throw std::runtime_error("handler broke");
@@ -367,6 +369,49 @@ TEST_F(server_test, reading_ahead_is_bounded_while_a_handler_works) {
   EXPECT_THAT(c.until("first"), StartsWith("HTTP/1.1 200 "));
   for (int i = 0; i < 4000; ++i) ASSERT_THAT(c.until("\r\n\r\nhello"), StartsWith("HTTP/1.1 200 ")) << i;
   sender.join();
+}
+
+// A client that sends request after request and takes no answer may not make the server hold all the answers.
+TEST_F(server_test, answers_that_nobody_takes_stop_the_taking_up_of_requests) {
+  start();
+  auto c = connect(4096);
+  std::string wire;
+  for (int i = 0; i < 200; ++i) wire += get("/large");
+  std::thread sender([&] { c.send(wire); });
+  ASSERT_TRUE(thread_.wait_for("over /large"));
+  size_t taken = 0;
+  for (size_t before = 1; taken != before;) {  // until it stands still
+    before = taken;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    thread_.on_loop([&] { taken = server_->counters().requests; });
+  }
+  EXPECT_LT(taken, 100u);
+  thread_.on_loop([&] { EXPECT_EQ(server_->busy(), 1u); });
+  size_t answers = 0;
+  while (answers < 190) {
+    ASSERT_THAT(c.until("end of large"), HasSubstr("lll")) << answers;
+    ++answers;
+  }
+  sender.join();
+}
+
+TEST_F(server_test, an_answer_is_busy_until_the_socket_has_it_and_outlives_the_idle_limit) {
+  server_limits limits;
+  limits.idle_timeout_ns = 50 * ns_per_ms;
+  start(limits);
+  auto c = connect(4096);
+  c.send(get("/huge"));
+  ASSERT_TRUE(thread_.wait_for("over /huge"));
+  EXPECT_NE(c.receive(), "");
+  std::this_thread::sleep_for(std::chrono::milliseconds(120));  // what must not happen has no event to wait for
+  thread_.on_loop([&] {
+    EXPECT_EQ(server_->busy(), 1u);
+    EXPECT_EQ(server_->counters().open, 1u);
+  });
+  size_t got = 0;
+  for (std::string piece = c.receive(); !piece.empty(); piece = c.receive()) got += piece.size();
+  EXPECT_GT(got, size_t{15} << 20);
+  thread_.on_loop([&] { EXPECT_EQ(server_->busy(), 0u); });
 }
 
 TEST_F(server_test, draining_closes_idle_connections_and_ends_others_with_their_answer) {

@@ -1,0 +1,428 @@
+"""Clients, engines, strangers and files that mean harm or are broken: each gets a clear answer, nobody else suffers,
+nothing is left behind."""
+import json
+import os
+import signal
+import socket
+import struct
+import subprocess
+import threading
+import time
+
+import pytest
+
+from conftest import BIN, wait_for
+
+RESET = struct.pack("ii", 1, 0)
+
+
+def place(stack):
+    host, port = stack.url[7:].split(":")
+    return host, int(port)
+
+
+def connect(stack, data=b"", receive_buffer=0):
+    s = socket.socket()
+    if receive_buffer:
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+    s.settimeout(20)
+    s.connect(place(stack))
+    if data:
+        s.sendall(data)
+    return s
+
+
+def read_all(s):
+    out = b""
+    while True:
+        try:
+            piece = s.recv(65536)
+        except ConnectionResetError:
+            return out + b"<reset>"
+        if not piece:
+            return out
+        out += piece
+
+
+def ask(stack, data):
+    with connect(stack, data) as s:
+        return read_all(s)
+
+
+def chat_body(stream=False, **more):
+    return json.dumps({"model": "sim-model", "stream": stream, "messages": [{"role": "user", "content": "hello"}], **more}).encode()
+
+
+def post(body, fields=b"Connection: close\r\n"):
+    return b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n" % len(body) + fields + b"\r\n" + body
+
+
+def status(answer):
+    return int(answer[9:12]) if answer.startswith(b"HTTP/1.1 ") else None
+
+
+def memory_kib(process):
+    with open(f"/proc/{process.pid}/status") as f:
+        return next(int(line.split()[1]) for line in f if line.startswith("VmRSS"))
+
+
+def descriptors(process):
+    return len(os.listdir(f"/proc/{process.pid}/fd"))
+
+
+def settled(stack):
+    health = stack.admin("/admin/health").json()
+    lines = stack.metrics()
+    return (stack.row(stack.agent.peer_id)["status"]["active_requests"] == 0 and health["in_flight"] == 0
+            and all(v == 0 for k, v in lines.items() if k.startswith("hivenet_router_requests_in_stage"))
+            and lines['http_server_active_requests{method="POST",route="/v1/chat/completions"}'] == 0)
+
+
+class ScriptedEngine:
+    """Sound health and model pages; what a chat request gets is `answer(connection)`, then the connection ends."""
+
+    def __init__(self):
+        self.listener = socket.create_server(("127.0.0.1", 0), backlog=256)
+        self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}"
+        self.answer = lambda connection: None
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            try:
+                connection, _ = self.listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self.serve, args=(connection,), daemon=True).start()
+
+    def serve(self, connection):
+        try:
+            with connection:
+                while True:
+                    data = b""
+                    while b"\r\n\r\n" not in data:
+                        piece = connection.recv(65536)
+                        if not piece:
+                            return
+                        data += piece
+                    head, _, rest = data.partition(b"\r\n\r\n")
+                    if head.startswith(b"POST"):
+                        length = next(int(f.split(b":")[1]) for f in head.split(b"\r\n") if f.lower().startswith(b"content-length"))
+                        while len(rest) < length:
+                            rest += connection.recv(65536)
+                        return self.answer(connection)
+                    page = b'{"object":"list","data":[{"id":"sim-model","object":"model","owned_by":"vllm"}]}'
+                    connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(page) + page)
+        except OSError:
+            pass
+
+
+def sends(*parts, reset=False):
+    def answer(connection):
+        for part in parts:
+            connection.sendall(part)
+        if reset:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+    return answer
+
+
+@pytest.fixture
+def scripted(stack):
+    stack.engine = ScriptedEngine()
+    stack.start_router("--request-timeout", "5s")
+    stack.agent = stack.start_agent(stack.engine.url)
+    yield stack
+    stack.engine.listener.close()
+
+
+HEAD = b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\n"
+GET = b"GET /health HTTP/1.1\r\nHost: x\r\n"
+REQUESTS = {
+    "NUL in the target": (b"GET /he\0alth HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+    "TLS": (bytes.fromhex("16030100a5010000a10303") + b"\0" * 160 + b"\r\n\r\n", 400),
+    "length and chunked": (HEAD + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400),
+    "chunked with a space": (HEAD + b"Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n", 400),
+    "two codings": (HEAD + b"Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n", 400),
+    "two lengths": (HEAD + b"Content-Length: 2\r\nContent-Length: 2\r\n\r\n{}", 400),
+    "length with a sign": (HEAD + b"Content-Length: +2\r\n\r\n{}", 400),
+    "endless length": (HEAD + b"Content-Length: " + b"9" * 18 + b"\r\n\r\n{}", 413),
+    "endless chunk": (HEAD + b"Transfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\nabc", 413),
+    "overflowing chunk": (HEAD + b"Transfer-Encoding: chunked\r\n\r\n0000000000000000a\r\nabc", 400),
+    "trailer": (HEAD + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\nA: b\r\n\r\n", 400),
+    "folded field": (GET + b"A: b\r\n c\r\n\r\n", 400),
+    "bare CR": (GET + b"A: b\rc\r\n\r\n", 400),
+    "no host": (b"GET /health HTTP/1.1\r\n\r\n", 400),
+    "HTTP/2": (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505),
+    "3000 fields": (GET + b"".join(b"a%d: b\r\n" % i for i in range(3000)) + b"\r\n", 431),
+    "a field of 100 KB": (GET + b"A: " + b"a" * 100_000 + b"\r\n\r\n", 431),
+    "a body one byte over the limit": (HEAD + b"Content-Length: 10485761\r\n\r\n" + b" " * 10485761, 413),
+    "the same in a chunk": (HEAD + b"Transfer-Encoding: chunked\r\n\r\na00001\r\n" + b" " * 10485761 + b"\r\n0\r\n\r\n", 413),
+    "no UTF-8": (post(b'{"model":"sim-model","messages":["\xff\xfe"]}'), 400),
+    "deep JSON": (post(b'{"model":"sim-model","x":' + b"[" * 100_000 + b"]" * 100_000 + b"}"), 400),
+    "JSON without end": (post(b'{"a":' * 100_000), 400),
+    "the model twice": (post(b'{"model":"sim-model","mod\\u0065l":"other"}'), 400),
+    "zeros": (post(b"\0" * 1000), 400),
+    "a second object": (post(chat_body() + b"{}"), 400),
+    "a model with a line end": (post(b'{"model":"a\\r\\nSet-Cookie: x"}'), 404),
+    "dots in the path": (b"GET /v1/../admin/health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 404),
+    "a long bearer": (b"GET /admin/health HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer " + b"a" * 20_000 + b"\r\n\r\n", 401),
+}
+
+
+def test_requests_that_mean_harm_are_refused_and_harm_nobody(simple):
+    for name, (wire, wanted) in REQUESTS.items():
+        answer = ask(simple, wire)
+        assert status(answer) == wanted, f"{name}: {answer[:300]}"
+        assert b"\r\nSet-Cookie" not in answer and not answer.endswith(b"<reset>"), name
+    assert simple.engine.state()["chats"] == 0
+    assert simple.chat(max_tokens=1).status_code == 200
+    wait_for("everything is returned", lambda: settled(simple))
+
+
+def test_nothing_after_a_bad_head_is_a_request(simple):
+    answer = ask(simple, post(chat_body(max_tokens=1), b"") + GET + b"\r\n" + b"GARBAGE\r\n\r\n" + post(chat_body(max_tokens=1)))
+    assert answer.count(b"HTTP/1.1 200 OK") == 2 and answer.count(b"HTTP/1.1 400 ") == 1
+    assert simple.engine.state()["chats"] == 1
+
+
+@pytest.mark.parametrize("page", ["client", "metrics"])
+def test_a_client_that_asks_and_never_reads_costs_little(simple, page):
+    where = place(simple) if page == "client" else (simple.metrics_url.split("/")[2].split(":")[0], int(simple.metrics_url.split("/")[2].split(":")[1]))
+    path = b"/v1/models" if page == "client" else b"/metrics"
+    before = memory_kib(simple.router)
+    with socket.socket() as s:
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        s.connect(where)
+        s.setblocking(False)
+        wire = b"GET " + path + b" HTTP/1.1\r\nHost: x\r\n\r\n"
+        refused = 0
+        end = time.monotonic() + 10
+        while refused < 20 and time.monotonic() < end:  # until the router takes no more of them
+            try:
+                s.send(wire * 1000)
+                refused = 0
+            except BlockingIOError:
+                refused += 1
+                time.sleep(0.02)
+        assert refused == 20, "it takes requests without end"
+        assert memory_kib(simple.router) - before < 30_000
+        assert simple.chat(max_tokens=1).status_code == 200
+
+
+EVENT = b'data: {"choices":[{"index":0,"delta":{"content":"hi"},"finish_reason":null}]}\n\n'
+OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+SSE = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
+CHUNKED = b"Transfer-Encoding: chunked\r\n\r\n"
+ANSWERS = {
+    "garbage": (sends(b"\0\xff" * 500 + b"\r\n\r\n"), 502),
+    "another protocol": (sends(b"SSH-2.0-OpenSSH\r\n"), 502),
+    "nothing": (sends(), 502),
+    "a reset": (sends(reset=True), 502),
+    "100 first": (sends(b"HTTP/1.1 100 Continue\r\n\r\n" * 3 + OK + b"Content-Length: 2\r\n\r\n{}"), 200),
+    "100 without end": (sends(b"HTTP/1.1 100 Continue\r\n\r\n" * 50_000), 502),
+    "101": (sends(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n"), 502),
+    "204": (sends(b"HTTP/1.1 204 No Content\r\n\r\n"), 502),
+    "a redirect": (sends(b"HTTP/1.1 302 Found\r\nLocation: http://localhost/\r\nContent-Length: 0\r\n\r\n"), 502),
+    "status 999": (sends(b"HTTP/1.1 999 X\r\nContent-Length: 0\r\n\r\n"), 502),
+    "429 for ever": (sends(b"HTTP/1.1 429 X\r\nRetry-After: 99999999999999\r\nContent-Length: 2\r\n\r\n{}"), 503),
+    "400 of 2 MB": (sends(b"HTTP/1.1 400 X\r\nContent-Length: 2000000\r\n\r\n" + b"x" * 2_000_000), 400),
+    "less than its length": (sends(OK + b"Content-Length: 100\r\n\r\n{}"), 502),
+    "more than its length": (sends(OK + b"Content-Length: 2\r\n\r\n{}HTTP/1.1 200 OK\r\n\r\n"), 200),
+    "length and chunked": (sends(OK + b"Content-Length: 2\r\n" + CHUNKED + b"2\r\n{}\r\n0\r\n\r\n"), 502),
+    "two lengths": (sends(OK + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}"), 502),
+    "a bad chunk": (sends(OK + CHUNKED + b"zz\r\n"), 502),
+    "100 MB announced": (sends(OK + b"Content-Length: 104857600\r\n\r\n{"), 502),
+    "fields without end": (sends(OK, *[b"X-A: b\r\n" * 1000] * 100), 502),
+    "fields of 40 KB": (sends(OK + b"".join(b"X-%d: %s\r\n" % (i, b"v" * 900) for i in range(45)) + b"Content-Length: 2\r\n\r\n{}"), 502),
+    "a stream that is cut before content": (sends(SSE + CHUNKED), 502),
+    "a stream that is only an error": (sends(SSE + b'\r\ndata: {"error":{"message":"boom"}}\n\n'), 502),
+    "a stream without its type": (sends(b"HTTP/1.1 200 OK\r\n\r\n" + EVENT), 200),
+    "a stream of comments": (sends(SSE + b"\r\n", *[b": ping\n\n" * 1000] * 50), 200),
+    "one line of 5 MB": (sends(SSE + b"\r\ndata: ", *[b"x" * 100_000] * 50), 200),
+    "compressed": (sends(OK + b"Content-Encoding: gzip\r\nContent-Length: 3\r\n\r\n\x1f\x8b\x08"), 200),
+}
+
+
+def test_engines_that_answer_nonsense_are_told_apart(scripted):
+    memory = memory_kib(scripted.router)
+    for name, (answer, wanted) in ANSWERS.items():
+        scripted.engine.answer = answer
+        for stream in (False, True):
+            said = ask(scripted, post(chat_body(stream)))
+            assert status(said) == wanted, f"{name}, stream {stream}: {said[:400]}"
+            assert not said.endswith(b"<reset>"), name
+    scripted.engine.answer = sends(OK + b"Content-Length: 2\r\nConnection: x-hop\r\nX-Hop: 1\r\nX-Request-ID: evil\r\n\r\n{}")
+    said = ask(scripted, post(chat_body()))
+    assert status(said) == 200 and b"X-Hop" not in said and b"evil" not in said
+    assert memory_kib(scripted.router) - memory < 30_000
+    wait_for("everything is returned", lambda: settled(scripted))
+
+
+def test_a_stream_that_breaks_after_content_says_so_and_does_not_end_well(scripted):
+    for reset in (False, True):
+        scripted.engine.answer = lambda c: (c.sendall(SSE + CHUNKED + b"%x\r\n" % len(EVENT) + EVENT + b"\r\n"), time.sleep(0.2),
+                                            reset and c.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET))
+        said = ask(scripted, post(chat_body(True)))
+        assert b"backend_error" in said and b"[DONE]" not in said and not said.endswith(b"0\r\n\r\n")
+
+
+def test_strangers_on_the_link_port_disturb_no_agent(simple):
+    host, port = simple.link.split(":")
+    greeting = bytes.fromhex("ff00000000000000017f0300")
+    before = descriptors(simple.router)
+    for data in (GET + b"\r\n", bytes.fromhex("16030100a5010000a10303") + b"x" * 160, b"\0" * 5000, b"\xff" * 100_000,
+                 greeting + b"NULL" + b"\0" * 60, greeting + b"PLAIN" + b"\0" * 60, greeting + b"CURVE" + b"\0" * 1000, b""):
+        with socket.create_connection((host, int(port))) as s:
+            s.settimeout(0.1)
+            try:
+                s.sendall(data)
+                s.recv(1000)
+            except OSError:
+                pass
+        assert simple.chat(max_tokens=1).status_code == 200
+    half = [socket.create_connection((host, int(port))) for _ in range(100)]
+    for i, s in enumerate(half):
+        s.sendall(greeting[: i % len(greeting)])
+    simple.start_agent(simple.engine, identity="second.key")
+    for s in half:
+        s.close()
+    wait_for("nothing is left of them", lambda: descriptors(simple.router) <= before + 4)
+    assert len(simple.table()) == 2
+
+
+def test_streams_that_nobody_reads_cost_little_and_hinder_no_other(stack):
+    stack.engine = stack.start_engine("--step-ms", "5", "--kv-tokens", "100000000", "--max-num-seqs", "128", "--word", " " + "w" * 500)
+    stack.start_router()
+    stack.agent = stack.start_agent(stack.engine, "--capacity", "100")
+    before = memory_kib(stack.router), memory_kib(stack.agent)
+    unread = [connect(stack, post(chat_body(True, max_tokens=100_000)), receive_buffer=4096) for _ in range(20)]
+    wait_for("they run", lambda: stack.engine.state()["running"] == 20)
+    read = [connect(stack, post(chat_body(True, max_tokens=200))) for _ in range(25)]
+    for s in read:
+        assert b"data: [DONE]" in read_all(s)
+    assert memory_kib(stack.router) - before[0] < 40_000 and memory_kib(stack.agent) - before[1] < 40_000
+    for s in unread:
+        s.close()
+    wait_for("everything is returned", lambda: settled(stack))
+    assert stack.chat(max_tokens=1).status_code == 200
+
+
+def test_five_hundred_clients_that_leave_anywhere_leave_nothing(stack):
+    stack.engine = stack.start_engine("--step-ms", "1", "--max-num-seqs", "64")
+    stack.start_router()
+    stack.agent = stack.start_agent(stack.engine, "--capacity", "40")
+    assert stack.chat(max_tokens=1).status_code == 200
+    before = descriptors(stack.router), descriptors(stack.agent), memory_kib(stack.router)
+    for i in range(500):
+        wire = post(chat_body(i % 2 == 0, max_tokens=2000))
+        s = connect(stack, wire[: len(wire) * (i % 7 + 1) // 7])
+        if i % 7 == 6 and i % 4 == 0:
+            s.recv(100)
+        if i % 3 == 0:
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+        s.close()
+    wait_for("everything is returned", lambda: settled(stack))
+    wait_for("no request runs on", lambda: stack.engine.state()["running"] == 0)
+    wait_for("the router's descriptors are closed", lambda: descriptors(stack.router) <= before[0] + 2)
+    assert descriptors(stack.agent) <= before[1] + 41, "kept connections to the engine, at most one a slot"
+    assert memory_kib(stack.router) - before[2] < 30_000
+    counted = stack.metric("hivenet_router_routing_requests_finished_total")
+    gone = stack.metric("hivenet_router_routing_requests_finished_total", outcome="client_gone")
+    assert stack.metric("hivenet_router_routing_requests_finished_total", outcome="completed") + gone == counted
+    universal = stack.row(stack.agent.peer_id)["universal"]
+    assert universal["failed_requests_total"] == 0
+
+
+@pytest.mark.parametrize("who", ["engine", "agent", "router"])
+def test_a_short_freeze_of_anyone_costs_time_only(simple, who):
+    simple.engine.faults(step_ms=5)
+    s = connect(simple, post(chat_body(True, max_tokens=100)))
+    s.recv(100)
+    child = getattr(simple, who).child
+    child.send_signal(signal.SIGSTOP)
+    time.sleep(0.7)
+    child.send_signal(signal.SIGCONT)
+    assert b"data: [DONE]" in read_all(s)
+
+
+def test_deadlines_hold_whatever_the_engine_does(stack):
+    engine = stack.start_engine("--first-token-ms", "60000")
+    stack.start_router("--request-timeout", "500ms", "--stream-timeout", "1s", "--workers", "2")
+    stack.agent = stack.start_agent(engine)
+    for attempt in range(8):
+        answer = stack.chat(stream=attempt % 2 == 0)
+        assert answer.status_code == 504 and answer.json()["error"]["code"] == "request_timeout", answer.text
+    engine.faults(first_token_ms=0, step_ms=50)
+    begin = time.monotonic()
+    said = ask(stack, post(chat_body(True, max_tokens=1000)))
+    assert 0.8 < time.monotonic() - begin < 5
+    assert b"request_timeout" in said and not said.endswith(b"0\r\n\r\n")
+    wait_for("the engine's request is ended", lambda: engine.state()["running"] == 0)
+    wait_for("everything is returned", lambda: settled(stack))
+
+
+def test_a_bad_policy_at_a_sighup_changes_nothing(stack):
+    policy = stack.folder / "policy.yaml"
+    policy.write_text("routing_policy:\n  strategy: least-loaded\n")
+    engine = stack.start_engine()
+    stack.start_router("--policy-file", policy)
+    stack.start_agent(engine)
+    bombs = ["a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(f"{chr(98 + i)}: &{chr(98 + i)} [{','.join(['*' + chr(97 + i)] * 9)}]\n" for i in range(9)),
+             "a: " + "[" * 100_000, "a: &a [*a]\n", "routing_policy:\n  strategy: nonsense\n", 'a: "' + "x" * 3_000_000 + '"\n', ""]
+    for number, bomb in enumerate(bombs + ["/dev/zero"]):
+        if bomb.startswith("/"):
+            policy.unlink()
+            policy.symlink_to(bomb)
+        else:
+            policy.write_text(bomb)
+        stack.router.child.send_signal(signal.SIGHUP)
+        wait_for("it is refused", lambda: stack.router.log().count("the policy stays as it was") == number + 1)
+        assert stack.chat(max_tokens=1).status_code == 200
+
+
+def test_a_start_that_cannot_work_ends_at_once_and_says_why(stack):
+    stack.start_router()
+    broken = stack.folder / "broken"
+    broken.mkdir()
+    (broken / "data.mdb").write_bytes(b"\xa5" * 65536)
+    a_file = stack.folder / "file"
+    a_file.write_text("x")
+    environment = {"HIVENET_ROUTER_JWT_SECRET": stack.secret, "PATH": os.environ["PATH"]}
+    for flags, said in ((["--disk-db-path", stack.folder / "db"], "in use"), (["--disk-db-path", broken], "data.mdb"),
+                        (["--disk-db-path", a_file], "not a directory"), (["--policy-file", "/dev/zero"], "not a regular file"),
+                        (["--policy-file", stack.folder], "not a regular file"), (["--config", "/dev/zero"], "not a regular file"),
+                        (["--http-port", stack.url[7:]], "http-port")):
+        done = subprocess.run([BIN / "hivenet-router", "--http-port", "127.0.0.1:0", "--metrics-port", "127.0.0.1:0", "--link-listen",
+                               "127.0.0.1:0", "--disk-db-path", stack.folder / "other", *flags], env=environment, cwd=stack.folder,
+                              capture_output=True, text=True, timeout=10)
+        assert done.returncode == 1 and said in done.stderr, (flags, done)
+    assert stack.admin("/admin/health").status_code == 200, "the first one is not disturbed"
+
+
+def test_the_descriptor_limit_is_raised_and_its_end_survived(stack):
+    import resource
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    engine = stack.start_engine()
+    stack.start_router()
+    stack.agent = stack.start_agent(engine)
+    for process in (stack.router, stack.agent):
+        assert resource.prlimit(process.pid, resource.RLIMIT_NOFILE) == (hard, hard)
+    resource.prlimit(stack.router.pid, resource.RLIMIT_NOFILE, (80, hard))
+    crowd = [connect(stack) for _ in range(100)]
+    time.sleep(0.3)
+    assert stack.router.child.poll() is None
+    for s in crowd:
+        s.close()
+    wait_for("it serves again", lambda: stack.chat(max_tokens=1).status_code == 200)
+
+
+def test_a_second_sigterm_ends_a_drain(simple):
+    simple.engine.faults(step_ms=50)
+    s = connect(simple, post(chat_body(True, max_tokens=2000)))
+    s.recv(100)
+    for process in (simple.agent, simple.router):
+        process.child.terminate()
+        wait_for("it drains", lambda: "draining" in process.log())
+        process.child.terminate()
+        assert process.child.wait(5) == 0
+    s.close()
