@@ -76,7 +76,7 @@ router_app::~router_app() {
 }
 
 status router_app::load_plugins() {
-  if (const status s = plugins_.load(plugin_places(settings_.plugins)); !s) return s;
+  if (const status s = plugins_.load(plugin_places(settings_)); !s) return s;
   for (const auto &library : plugins_.libraries())
     if (library->state == plugins::library_state::refused)
       observe::log("plugin").warn("plugin {} is not loaded: {}", library->name, library->reason);
@@ -84,15 +84,12 @@ status router_app::load_plugins() {
 }
 
 status router_app::open_storage() {
-  namespace json = boost::json;
-  json::object defaults;
-  if (settings_.storage == "lmdb") defaults["path"] = settings_.disk_db_path;
   if (settings_.reset_disk_db && settings_.storage == "lmdb") {
     std::error_code error;
     std::filesystem::remove_all(settings_.disk_db_path, error);
     if (error) return fail(errc::unavailable, "cannot erase " + settings_.disk_db_path + ": " + error.message(), "reset-disk-db");
   }
-  auto instance = make_instance(plugins_, *host_, HIVE_KIND_STORAGE, settings_.storage, "main", "history", json::serialize(defaults));
+  auto instance = make_instance(plugins_, *host_, HIVE_KIND_STORAGE, settings_.storage, "main", "history");
   if (!instance) return instance.why().at("storage");
   storage_instance_ = std::move(*instance);
   storage_ = std::make_unique<fleet::storage_thread>(fleet::storage_ref{storage_instance_->storage(), storage_instance_->self()});
@@ -177,10 +174,8 @@ status router_app::start_units() {
   for (uint32_t i = 0; i < workers; ++i) {
     auto u = std::make_unique<unit>();
     if (settings_.link_enabled) {
-      boost::json::object defaults;
-      if (settings_.transport == "zmq") defaults["max_connections_per_ip"] = settings_.connections_per_address;
       auto transport = make_instance(plugins_, *host_, HIVE_KIND_TRANSPORT, settings_.transport, "link " + std::to_string(i),
-                                     "agent link of worker " + std::to_string(i), boost::json::serialize(defaults));
+                                     "agent link of worker " + std::to_string(i));
       if (!transport) return transport.why().at("transport");
       u->transport = std::move(*transport);
       link::hub_options h;

@@ -56,7 +56,7 @@ int main(int argc, char **argv) {
   if (!loaded.rest.empty()) {
     if (loaded.rest[0] == "plugins") {
       plugins::component_registry registry;
-      const status s = registry.load(apps::plugin_places(loaded.settings.plugins));
+      const status s = registry.load(apps::plugin_places(loaded.settings));
       const int code = apps::plugins_command(registry, {loaded.rest.begin() + 1, loaded.rest.end()});
       if (!s) std::cerr << "hivenet-router: " << s.text() << "\n";
       return code;
