@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "agent/runtime.hpp"
+#include "apps/check.hpp"
 #include "apps/plugin_host.hpp"
 #include "apps/program.hpp"
 #include "config/load.hpp"
@@ -157,6 +158,7 @@ int serve(const config::agent_settings &settings, const std::vector<std::string>
 int main(int argc, char **argv) {
   if (!apps::start_process()) return 1;
   auto loaded = config::load_agent(std::vector<std::string>(argv + 1, argv + argc), config::process_environment(), apps::program_version);
+  if (loaded.judge) return apps::check_command("hivenet-agent", loaded);
   if (!loaded.run) {
     std::cout << loaded.out;
     std::cerr << loaded.err;

@@ -8,13 +8,11 @@
 #include <boost/json/serialize.hpp>
 #include <csignal>
 #include <filesystem>
-#include <fstream>
 #include <random>
-#include <sstream>
 
+#include "apps/policy_file.hpp"
 #include "apps/program.hpp"
 #include "observe/log.hpp"
-#include "routing/policy_text.hpp"
 
 namespace hive::apps {
 
@@ -103,16 +101,9 @@ status router_app::open_storage() {
 
 status router_app::load_policy(bool first) {
   if (settings_.policy_file.empty()) return first ? router_->set_policies(routing::default_policy()) : status();
-  std::ifstream file(settings_.policy_file, std::ios::binary);
-  if (!file) return fail(errc::not_found, "cannot read the policy file", settings_.policy_file);
-  std::stringstream text;
-  text << file.rdbuf();
-  routing::policy_text_options options;
-  options.file = settings_.policy_file;
-  const auto parsed = routing::parse_policy(text.str(), *components_, options);
+  const auto parsed = read_policy_file(settings_.policy_file, *components_);
   if (!parsed) return parsed.why();
   for (const std::string &warning : parsed->warnings) observe::log("policy").warn("{}", warning);
-  if (const status s = routing::check_release(*parsed->document); !s) return s.at(settings_.policy_file);
   return router_->set_policies(parsed->document);
 }
 

@@ -1,6 +1,7 @@
 // hivenet-router: one OpenAI-compatible endpoint in front of a fleet of inference engines.
 #include <iostream>
 
+#include "apps/check.hpp"
 #include "apps/plugin_host.hpp"
 #include "apps/program.hpp"
 #include "apps/router_app.hpp"
@@ -48,6 +49,7 @@ int main(int argc, char **argv) {
     arguments = {"--config", arguments[1], "--check-config"};
   }
   auto loaded = config::load_router(arguments, config::process_environment(), apps::program_version);
+  if (loaded.judge) return apps::check_command("hivenet-router", loaded);
   if (!loaded.run) {
     std::cout << loaded.out;
     std::cerr << loaded.err;
