@@ -247,6 +247,11 @@ std::optional<uint32_t> pool::index_of(const agent &a) const {
   return found->second;
 }
 
+void pool::note_state(uint32_t index) {
+  const pool_row &row = rows_[index];
+  states_[index] = !row.usable() ? slot_unusable : row.free() == 0 ? slot_full : slot_free;
+}
+
 // Reads the agent's words and compares with the row as it was: the change, not the event, decides who hears of it
 // (docs/waiting.md, P8).
 void pool::update_row(uint32_t index, uint32_t count, uint32_t capacity) {
@@ -256,6 +261,7 @@ void pool::update_row(uint32_t index, uint32_t count, uint32_t capacity) {
   row.capacity = capacity;
   row.standing = row.who->standing();
   free_ += row.free() - before.free();
+  note_state(index);
   impl_->publish_row(index);
   if (watcher_ == nullptr) return;
   const bool became_full = row.full() && !before.full() &&
@@ -283,6 +289,7 @@ bool pool::take(uint32_t index) {
   const uint32_t free_before = row.free();
   row.active = std::max(count, 1u);
   free_ += row.free() - free_before;
+  note_state(index);
   impl_->publish_row(index);
   return true;
 }
@@ -301,6 +308,7 @@ void pool::join(const std::shared_ptr<agent> &who, std::shared_ptr<const agent_i
       index = count();
       impl_->reserve(index + 1);
       rows_.emplace_back();
+      states_.push_back(slot_unusable);
       impl_->agents_.emplace_back();
       impl_->tags_.emplace_back();
     }
@@ -327,6 +335,7 @@ void pool::leave(const agent &who) {
   last = std::move(rows_[index].who);
   info = std::move(rows_[index].info);
   rows_[index] = pool_row{};
+  states_[index] = slot_unusable;
   impl_->clear(index);
   impl_->describe(index);
   impl_->empty_.push_back(index);

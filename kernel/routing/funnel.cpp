@@ -97,7 +97,7 @@ funnel_result run_funnel(const fleet::pool &pool, lane &where, step &s, selectio
   sel.request.tie_seed = s.strategy().leases;
 
   const uint8_t *fits = s.fits(pool, sel.capability);
-  uint32_t held = scan::open_slots(&pool.row(0), fits, keep, n);
+  uint32_t held = scan::open_slots(pool.slot_states(), fits, keep, n);
   take_out(pool, fits, sel.failed, keep, held);
   take_out(pool, fits, sel.barred, keep, held);
   sel.held = held;
@@ -221,7 +221,7 @@ class violations {
  private:
   void ask() {
     if (!verdicts_.empty()) return;
-    scan::open_slots(&pool_.row(0), step_.fits(pool_, sel_.capability), space_.keep.data(), view_.count);
+    scan::open_slots(pool_.slot_states(), step_.fits(pool_, sel_.capability), space_.keep.data(), view_.count);
     for (const bound_rule &r : step_.rules())
       scan::apply(r.bound, column_of(view_, r.column), age_of(view_, r.column), sel_.request.now_ns, space_.keep.data(),
                   view_.count);
