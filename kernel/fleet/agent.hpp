@@ -71,7 +71,7 @@ struct agent_counters {
   std::atomic<uint64_t> failed{0};
   std::atomic<uint64_t> input_tokens{0};
   std::atomic<uint64_t> output_tokens{0};
-  std::atomic<uint64_t> rejected{0};
+  std::atomic<uint64_t> rejected{0};   // selections that found it full or lost its last slot
   std::atomic<uint64_t> disconnections{0};
   std::atomic<uint64_t> agent_failures{0};
   std::atomic<uint64_t> backend_failures{0};

@@ -278,6 +278,7 @@ bool pool::take(uint32_t index) {
   agent &a = *rows_[index].who;
   const uint32_t standing_now = a.standing();
   if (standing_now != 0 || !a.slots.try_take()) {
+    a.counters.rejected.fetch_add(1, std::memory_order_relaxed);
     const auto [count, capacity] = a.slots.load();
     update_row(index, count, capacity);
     return false;
@@ -292,6 +293,17 @@ bool pool::take(uint32_t index) {
   note_state(index);
   impl_->publish_row(index);
   return true;
+}
+
+// Ten thousand agents are counted at every miss of a full pool: a plain array, not their records.
+void pool::note_refused(const uint8_t *full) {
+  any_refused_ = true;
+  for (size_t i = 0; i < refused_.size(); ++i) refused_[i] += full[i];
+}
+
+void pool::count_refused(uint32_t index) {
+  const uint32_t n = std::exchange(refused_[index], 0);
+  if (n != 0 && rows_[index].who) rows_[index].who->counters.rejected.fetch_add(n, std::memory_order_relaxed);
 }
 
 void pool::join(const std::shared_ptr<agent> &who, std::shared_ptr<const agent_info> info) {
@@ -309,6 +321,7 @@ void pool::join(const std::shared_ptr<agent> &who, std::shared_ptr<const agent_i
       impl_->reserve(index + 1);
       rows_.emplace_back();
       states_.push_back(slot_unusable);
+      refused_.push_back(0);
       impl_->agents_.emplace_back();
       impl_->tags_.emplace_back();
     }
@@ -332,6 +345,7 @@ void pool::leave(const agent &who) {
   const uint32_t index = found->second;
   impl_->index_.erase(found);
   free_ -= rows_[index].free();
+  count_refused(index);
   last = std::move(rows_[index].who);
   info = std::move(rows_[index].info);
   rows_[index] = pool_row{};
@@ -379,6 +393,11 @@ void pool::write(const agent &who, std::span<const column_write> values, uint64_
 
 size_t pool::sweep(uint64_t now_ns) {
   size_t expired = 0;
+  {
+    std::lock_guard lock(mutex_);
+    for (uint32_t i = 0; any_refused_ && i < count(); ++i) count_refused(i);
+    any_refused_ = false;
+  }
   // One column a critical section: ten thousand agents must not hold the lock for a whole table.
   for (hive_column id = 1; id <= column_table::limit; ++id) {
     pool_section section(*this);

@@ -108,7 +108,6 @@ class registry final : public link::directory {
   void record_outcome(agent &, const outcome_record &);
   // Feeds the latency estimator alone: rtt_ms of the record.
   void record_sample(agent &, const outcome_record &);
-  void count_rejected(agent &a) { a.counters.rejected.fetch_add(1, std::memory_order_relaxed); }
 
   // Call every 100 ms at the latest: coalesced re-checks, stale sweep (1 s), health pass, history flush.
   void tick();

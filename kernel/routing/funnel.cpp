@@ -126,6 +126,19 @@ funnel_result run_funnel(const fleet::pool &pool, lane &where, step &s, selectio
   return {verdict::chosen, chosen};
 }
 
+void count_refused(fleet::pool &pool, lane &where, step &s, const selection &sel) {
+  const uint32_t n = pool.count();
+  where.space.fit(n);
+  uint8_t *full = where.space.keep.data();
+  const uint8_t *fits = s.fits(pool, sel.capability);
+  const uint8_t *states = pool.slot_states();
+  for (uint32_t i = 0; i < n; ++i) full[i] = static_cast<uint8_t>(fits[i] & (states[i] == fleet::slot_full));
+  for (const auto *list : {&sel.failed, &sel.barred})
+    for (const fleet::agent *who : *list)
+      if (const uint32_t i = index_of(pool, who); i != nowhere) full[i] = 0;
+  pool.note_refused(full);
+}
+
 bool fits_but_for_capacity(const fleet::pool &pool, step &s, const selection &sel, uint32_t index) {
   const fleet::pool_row &row = pool.row(index);
   if (!s.fits(pool, sel.capability)[index] || !row.usable()) return false;

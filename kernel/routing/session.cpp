@@ -204,6 +204,8 @@ void session_impl::on_taken(fleet::pool &pool, uint32_t index) {
   ++route_->steps[at_]->strategy().leases;
 }
 
+void session_impl::on_full(fleet::pool &pool) { count_refused(pool, *route_->where, *route_->steps[at_], selection_); }
+
 bool session_impl::fits(fleet::pool &pool, uint32_t index) {
   return fits_but_for_capacity(pool, *route_->steps[at_], selection_, index);
 }

@@ -52,6 +52,32 @@ TEST_F(sessions, a_full_line_is_no_capacity_and_the_most_useful_reason_survives_
   first.report(attempt_result::completed);
 }
 
+TEST_F(sessions, a_full_pool_counts_one_refusal_for_each_agent_that_only_lacks_a_slot) {
+  start("routing_policy: {strategy: least-loaded, match: {engine: vllm}}");
+  const auto vllm = [](auto &info) { info.engine = "vllm"; };
+  fleet::agent &a = fleet_.add(pool_, "a", 1, vllm), &b = fleet_.add(pool_, "b", 1, vllm), &other = fleet_.add(pool_, "c", 1);
+  fleet::agent &sick = fleet_.add(pool_, "d", 1, vllm);
+  fleet_.set_standing(*pool_, "d", fleet::standing_engine_down);
+  for (fleet::agent *full : {&a, &b, &other}) {
+    ASSERT_TRUE(full->slots.try_take());
+    pool_->refresh(*full);
+  }
+  client first, second;
+  open(first, facts());
+  next(first);
+  open(second, facts());
+  next(second);
+  EXPECT_EQ(depth(), 2u);
+  pool_->leave(b);
+  run();
+  EXPECT_EQ(b.counters.rejected, 2u) << "a leaving agent takes its count along";
+  pool_->sweep(now_ns());
+  pool_->sweep(now_ns());
+  EXPECT_EQ(a.counters.rejected, 2u) << "waiting and being asked again are one refusal";
+  EXPECT_EQ(other.counters.rejected, 0u);
+  EXPECT_EQ(sick.counters.rejected, 0u);
+}
+
 TEST_F(sessions, the_deadline_ends_a_wait) {
   start(plain);
   fleet_.add(pool_, "a", 1);
