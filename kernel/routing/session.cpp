@@ -41,11 +41,12 @@ standing_effect effect_of(attempt_result what) {
   }
 }
 
-uint64_t cost_of(const request_facts &f) {
-  uint64_t cost = 0;
-  if (f.prompt_tokens != HIVE_TOKENS_UNKNOWN) cost += f.prompt_tokens;
-  if (f.output_tokens != HIVE_TOKENS_UNKNOWN) cost += f.output_tokens;
-  return std::max<uint64_t>(1, cost);
+// An estimate; what is unknown counts as nothing.
+uint64_t tokens_of(const request_facts &f) {
+  uint64_t tokens = 0;
+  if (f.prompt_tokens != HIVE_TOKENS_UNKNOWN) tokens += f.prompt_tokens;
+  if (f.output_tokens != HIVE_TOKENS_UNKNOWN) tokens += f.output_tokens;
+  return tokens;
 }
 
 }  // namespace
@@ -57,7 +58,7 @@ session_impl::session_impl(loop &on, const request_facts &facts, session_events 
       document_(std::move(document)) {
   class_.priority = facts_.priority;
   class_.tenant = facts_.tenant;
-  class_.cost = cost_of(facts_);
+  class_.cost = std::max<uint64_t>(1, tokens_of(facts_));
   selection_.capability = facts_.capability.empty() ? std::string_view("llm") : facts_.capability;
   hive_request &r = selection_.request;
   r.struct_size = sizeof r;
@@ -153,6 +154,7 @@ void session_impl::deliver() {
     slot.reset();
     return on_deadline();
   }
+  slot.charge_tokens(tokens_of(facts_));
   ++forwards_;
   selection_.request.attempt = forwards_;
   // The owner may destroy this session in the call.

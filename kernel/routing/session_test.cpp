@@ -34,6 +34,31 @@ TEST_F(sessions, a_request_gets_a_slot_and_gives_it_back) {
   EXPECT_TRUE(recorder_.lines.empty());
 }
 
+TEST_F(sessions, the_estimated_tokens_of_a_request_count_while_it_holds_its_slot) {
+  start(plain);
+  fleet_.add(pool_, "a", 10);
+  const auto tokens = [&] {
+    const std::lock_guard lock(pool_->mutex());
+    return pool_->value(fleet_.kernel.active_tokens, 0);
+  };
+  request_facts known = facts(), half = facts();
+  known.prompt_tokens = 100;
+  known.output_tokens = 50;
+  half.prompt_tokens = 7;
+  half.output_tokens = HIVE_TOKENS_UNKNOWN;
+  client one, two;
+  open(one, known);
+  next(one);
+  EXPECT_EQ(tokens(), 150);
+  open(two, half);
+  next(two);
+  EXPECT_EQ(tokens(), 157);
+  one.report(attempt_result::completed);
+  EXPECT_EQ(tokens(), 7);
+  two.report(attempt_result::retryable);
+  EXPECT_EQ(tokens(), 0);
+}
+
 TEST_F(sessions, a_thousand_sequential_requests_share_four_idle_agents) {
   start(plain);
   for (const char *name : {"a", "b", "c", "d"}) fleet_.add(pool_, name, 4);
