@@ -144,9 +144,11 @@ status router_app::start() {
     if (a.open_without_keys) observe::log("auth").warn("/admin is open to everybody (HIVENET_ROUTER_ALLOW_INSECURE_ADMIN)");
     else observe::log("auth").warn("/admin answers 401 to everybody: set HIVENET_ROUTER_ADMIN_API_KEYS to a key of your choice");
   }
-  exporter_.attach({fleet_.get(), router_.get(), forwards_.get(), &stages_, &plugins_, static_cast<size_t>(settings_.queue_size)});
-
   if (const status s = start_units(); !s) return s;
+  std::vector<const link::hub_counters *> links;
+  for (const auto &u : units_)
+    if (u->hub) links.push_back(&u->hub->counters());
+  exporter_.attach({fleet_.get(), router_.get(), forwards_.get(), &stages_, &plugins_, static_cast<size_t>(settings_.queue_size), links});
   metrics_page_ = std::make_unique<metrics_page>(control_, exporter_);
   if (const status s = metrics_page_->listen(settings_.metrics.text()); !s) return s.at("metrics-port");
   return {};
