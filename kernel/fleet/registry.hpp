@@ -124,6 +124,7 @@ class registry final : public link::directory {
   void refused_busy(std::string_view peer_id, const link::pong_info &) override;
   void draining(std::string_view peer_id, bool on) override;
   void goodbye(std::string_view peer_id) override;
+  void expired(std::string_view peer_id, bool on) override;
 
  private:
   struct text_hash {
