@@ -248,7 +248,7 @@ TEST_F(sessions, an_agent_that_did_not_answer_an_open_is_not_asked_again) {
   client c;
   open(c, facts());
   next(c);
-  c.flow->report({attempt_result::refused, 0, 0, 0, true});
+  c.flow->report({attempt_result::refused, 0, 0, true});
   c.slot.reset();
   next(c);
   EXPECT_EQ(c.agents.size(), 1u);
