@@ -1,5 +1,5 @@
 // What choosing an agent costs: funnel with 3 gates and 4 rules, least-loaded from its plugin, the slot taken and returned.
-// Budget (docs/performance.md), warm: 0.5 us at 64 agents, 5 us at 1,000, 50 us at 10,000, no allocation.
+// Budget, warm: 0.5 us at 64 agents, 5 us at 1,000, 50 us at 10,000, no allocation.
 //
 //   selection_bench --benchmark_repetitions=5 --benchmark_report_aggregates_only=true
 #include <benchmark/benchmark.h>

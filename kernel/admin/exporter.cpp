@@ -134,6 +134,7 @@ void exporter::collect(observe::exposition &out) {
   if (on_.fleet != nullptr) collect_agents(out);
   if (on_.router != nullptr) collect_lines(out);
   if (on_.plugins != nullptr) collect_plugins(out);
+  if (!on_.links.empty()) collect_links(out);
 }
 
 }  // namespace hive::admin

@@ -12,6 +12,7 @@
 #include "gateway/forward_line.hpp"
 #include "gateway/telemetry.hpp"
 #include "hive/abi/host.h"
+#include "link/counters.hpp"
 #include "observe/metrics.hpp"
 #include "observe/process.hpp"
 #include "plugins/registry.hpp"
@@ -27,6 +28,7 @@ struct exported {
   const gateway::stage_gauges *stages = nullptr;
   const plugins::component_registry *plugins = nullptr;
   size_t queue_size = 0;
+  std::vector<const link::hub_counters *> links;   // one a worker
 };
 
 class exporter final : public gateway::telemetry, private observe::collectable {
@@ -56,6 +58,7 @@ class exporter final : public gateway::telemetry, private observe::collectable {
   void collect_agents(observe::exposition &) const;
   void collect_lines(observe::exposition &) const;
   void collect_plugins(observe::exposition &) const;
+  void collect_links(observe::exposition &) const;
   // A caller's word becomes a label only when an agent serves that model.
   std::string_view model_label(std::string_view model) const;
 

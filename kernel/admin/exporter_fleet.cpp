@@ -146,6 +146,43 @@ void exporter::collect_lines(observe::exposition &out) const {
   }
 }
 
+void exporter::collect_links(observe::exposition &out) const {
+  struct family {
+    metric_kind kind;
+    const char *name, *help;
+    uint64_t (*value)(const link::hub_counters &);
+  };
+  static constexpr family each_worker[] = {
+      {metric_kind::gauge, "link_links", "Welcomed agent connections",
+       [](const link::hub_counters &c) -> uint64_t { return c.links_open; }},
+      {metric_kind::counter, "link_links_welcomed_total", "Agent connections welcomed", [](const link::hub_counters &c) -> uint64_t { return c.links_welcomed; }},
+      {metric_kind::counter, "link_links_lost_total", "Welcomed connections that ended without a goodbye", [](const link::hub_counters &c) -> uint64_t { return c.links_lost; }},
+      {metric_kind::counter, "link_kicked_total", "Connections ended by the router", [](const link::hub_counters &c) -> uint64_t { return c.kicked; }},
+      {metric_kind::counter, "link_auth_failures_total", "Connections that failed to prove their identity or the secret", [](const link::hub_counters &c) -> uint64_t { return c.auth_failures; }},
+      {metric_kind::counter, "link_streams_opened_total", "Streams opened to agents", [](const link::hub_counters &c) -> uint64_t { return c.streams_opened; }},
+      {metric_kind::gauge, "link_streams_open", "Streams under way", [](const link::hub_counters &c) -> uint64_t { return c.streams_open; }},
+      {metric_kind::gauge, "link_streams_closing", "Of them cancelled and not yet ended by the agent", [](const link::hub_counters &c) -> uint64_t { return c.streams_closing; }},
+      {metric_kind::counter, "link_late_records_total", "Records of streams that were over", [](const link::hub_counters &c) -> uint64_t { return c.late_records; }},
+      {metric_kind::counter, "link_protocol_errors_total", "Records that broke the protocol", [](const link::hub_counters &c) -> uint64_t { return c.protocol_errors; }}};
+  for (const family &f : each_worker) {
+    out.family(f.kind, f.name, f.help);
+    for (size_t w = 0; w < on_.links.size(); ++w)
+      out.series(observe::label_text({"worker"}, {std::to_string(w)}), f.value(*on_.links[w]));
+  }
+  static constexpr std::pair<const char *, tally link::outbox_counters::*> both_ways[] = {
+      {"link_records_total", &link::outbox_counters::records},
+      {"link_frames_total", &link::outbox_counters::frames},
+      {"link_bytes_total", &link::outbox_counters::bytes}};
+  for (const auto &[name, count] : both_ways) {
+    out.family(metric_kind::counter, name, "What went over the links of a worker; bytes of frames, before encryption");
+    for (size_t w = 0; w < on_.links.size(); ++w) {
+      const link::hub_counters &c = *on_.links[w];
+      out.series(observe::label_text({"worker", "direction"}, {std::to_string(w), "in"}), static_cast<uint64_t>(c.in.*count));
+      out.series(observe::label_text({"worker", "direction"}, {std::to_string(w), "out"}), static_cast<uint64_t>(c.out.*count));
+    }
+  }
+}
+
 void exporter::collect_plugins(observe::exposition &out) const {
   out.family(metric_kind::gauge, "plugin_info", "A component of a loaded plugin; always 1");
   for (const auto &library : on_.plugins->libraries()) {

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "agent/runtime.hpp"
+#include "apps/check.hpp"
 #include "apps/plugin_host.hpp"
 #include "apps/program.hpp"
 #include "config/load.hpp"
@@ -59,17 +60,17 @@ class agent_app {
   }
 
   status start() {
-    if (const status s = plugins_.load(apps::plugin_places(settings_.plugins)); !s) return s;
+    if (const status s = plugins_.load(apps::plugin_places(settings_)); !s) return s;
     const auto origin = http::parse_origin(settings_.backend_url);
     if (!origin) return origin.why().at("backend-url");
-    auto engine = apps::make_instance(plugins_, host_, HIVE_KIND_ENGINE, settings_.engine, "engine", settings_.backend_url, "{}");
+    auto engine = apps::make_instance(plugins_, host_, HIVE_KIND_ENGINE, settings_.engine, "engine", settings_.backend_url);
     if (!engine) return engine.why().at("engine");
     engine_ = std::move(*engine);
     codec_ = std::make_unique<agent::engine_codec>(engine_->engine(), engine_->self());
     runtime_ = std::make_unique<agent::runtime>(data_, control_, *codec_, *origin, options_of(settings_), identity_);
     for (const std::string &address : settings_.routers) {
       auto transport = apps::make_instance(plugins_, host_, HIVE_KIND_TRANSPORT, settings_.transport, "link " + address,
-                                           "link to router " + address, "{}");
+                                           "link to router " + address);
       if (!transport) return transport.why().at("transport");
       agent::router_target target;
       target.options.router = address;
@@ -157,6 +158,7 @@ int serve(const config::agent_settings &settings, const std::vector<std::string>
 int main(int argc, char **argv) {
   if (!apps::start_process()) return 1;
   auto loaded = config::load_agent(std::vector<std::string>(argv + 1, argv + argc), config::process_environment(), apps::program_version);
+  if (loaded.judge) return apps::check_command("hivenet-agent", loaded);
   if (!loaded.run) {
     std::cout << loaded.out;
     std::cerr << loaded.err;
@@ -165,7 +167,7 @@ int main(int argc, char **argv) {
   if (!loaded.rest.empty()) {
     if (loaded.rest[0] == "plugins") {
       plugins::component_registry registry;
-      const status s = registry.load(apps::plugin_places(loaded.settings.plugins));
+      const status s = registry.load(apps::plugin_places(loaded.settings));
       const int code = apps::plugins_command(registry, {loaded.rest.begin() + 1, loaded.rest.end()});
       if (!s) std::cerr << "hivenet-agent: " << s.text() << "\n";
       return code;

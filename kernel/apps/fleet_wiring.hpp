@@ -48,7 +48,7 @@ class fleet_directory final : public link::directory {
   void pong(std::string_view p, const link::pong_info &i, link::link_id id) override { registry_.pong(p, i, id); }
   void refused_busy(std::string_view p, const link::pong_info &i) override { registry_.refused_busy(p, i); }
   void draining(std::string_view p, bool on) override { registry_.draining(p, on); }
-  void expired(std::string_view p, bool on) override { registry_.draining(p, on); }
+  void expired(std::string_view p, bool on) override { registry_.expired(p, on); }
   void goodbye(std::string_view p) override { registry_.goodbye(p); }
 
  private:

@@ -1,7 +1,8 @@
 #include "apps/plugin_host.hpp"
 
-#include <boost/json/serialize.hpp>
 #include <algorithm>
+#include <boost/json/object.hpp>
+#include <boost/json/serialize.hpp>
 #include <filesystem>
 #include <set>
 
@@ -44,7 +45,9 @@ std::string own_plugin_dir() {
   return (here.parent_path() / "lib" / "hivenet-router" / "plugins").string();
 }
 
-plugins::settings plugin_places(const config::plugin_settings &written) {
+namespace {
+
+plugins::settings places_of(const config::plugin_settings &written) {
   plugins::settings out;
   out.trusted_dirs = {own_plugin_dir()};
   out.dirs = written.dirs;
@@ -62,9 +65,24 @@ plugins::settings plugin_places(const config::plugin_settings &written) {
     out.enable.assign(found.begin(), found.end());
   }
   out.pins = written.pins;
-  for (const config::component_config &c : written.config) out.configuration[c.kind + "/" + c.id] = boost::json::serialize(c.values);
+  for (const config::component_config &c : written.config) {
+    out.configuration[c.kind + "/" + c.id] = boost::json::serialize(c.values);
+    out.places[c.kind + "/" + c.id] = c.where;
+  }
   out.probe_program = own_program_dir() + "/hive-plugin-check";
   return out;
 }
+
+}  // namespace
+
+plugins::settings plugin_places(const config::router_settings &s) {
+  namespace json = boost::json;
+  plugins::settings out = places_of(s.plugins);
+  out.program_values["storage/lmdb"] = json::serialize(json::object{{"path", s.disk_db_path}});
+  out.program_values["transport/zmq"] = json::serialize(json::object{{"max_connections_per_ip", s.connections_per_address}});
+  return out;
+}
+
+plugins::settings plugin_places(const config::agent_settings &s) { return places_of(s.plugins); }
 
 }  // namespace hive::apps

@@ -7,7 +7,8 @@
 
 #include "admin/exporter.hpp"
 #include "base/loop.hpp"
-#include "config/plugin_settings.hpp"
+#include "config/agent_settings.hpp"
+#include "config/router_settings.hpp"
 #include "fleet/pool.hpp"
 #include "plugins/instance.hpp"
 #include "plugins/registry.hpp"
@@ -33,8 +34,9 @@ class plugin_host final : public plugins::host_services {
   admin::exporter *metrics_;
 };
 
-// The operator's plugins block, with the package's own folder in front.
-plugins::settings plugin_places(const config::plugin_settings &);
+// The operator's plugins block, with the package's own folder in front and what the program hands to components beneath.
+plugins::settings plugin_places(const config::router_settings &);
+plugins::settings plugin_places(const config::agent_settings &);
 // build/bin/x -> build/plugins, /usr/bin/x -> /usr/lib/hivenet-router/plugins.
 std::string own_plugin_dir();
 std::string own_program_dir();

@@ -5,8 +5,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <boost/json/object.hpp>
-#include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 #include <iostream>
 
@@ -42,19 +40,13 @@ void write_line(int fd, const std::string &line) {
 
 result<std::unique_ptr<plugins::instance>> make_instance(plugins::component_registry &registry, plugins::host_services &services,
                                                          uint32_t kind, const std::string &id, const std::string &name,
-                                                         const std::string &where, const std::string &defaults) {
+                                                         const std::string &where) {
   const plugins::component *component = registry.find(kind, id);
   if (component == nullptr) return registry.missing(kind, id);
-  namespace json = boost::json;
-  json::object merged = json::parse(defaults).as_object();
-  boost::system::error_code error;
-  const json::value written = json::parse(registry.configuration(*component), error);
-  if (!error && written.is_object())
-    for (const auto &[key, value] : written.as_object()) merged[key] = value;
   plugins::instance_options options;
   options.name = name;
   options.where = where;
-  options.json = json::serialize(merged);
+  options.json = registry.configuration(*component);
   return plugins::instance::make(registry, *component, std::move(options), services);
 }
 

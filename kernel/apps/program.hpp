@@ -16,10 +16,9 @@ inline constexpr const char *program_version = HIVE_VERSION;
 // One line to the file descriptor, complete or not at all; -1 = none.
 void write_line(int fd, const std::string &line);
 
-// An instance of kind/id, made with the operator's configuration over `defaults` (JSON object text). Control thread.
+// An instance of kind/id, made with the configuration that the registry keeps for it. Control thread.
 result<std::unique_ptr<plugins::instance>> make_instance(plugins::component_registry &, plugins::host_services &, uint32_t kind,
-                                                         const std::string &id, const std::string &name, const std::string &where,
-                                                         const std::string &defaults);
+                                                         const std::string &id, const std::string &name, const std::string &where);
 
 // `plugins list|show|check ...` of both programs; the exit code.
 int plugins_command(const plugins::component_registry &, const std::vector<std::string> &arguments);

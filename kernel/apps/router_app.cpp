@@ -10,10 +10,9 @@
 #include <filesystem>
 #include <random>
 
+#include "apps/policy_file.hpp"
 #include "apps/program.hpp"
-#include "config/yaml.hpp"
 #include "observe/log.hpp"
-#include "routing/policy_text.hpp"
 
 namespace hive::apps {
 
@@ -75,7 +74,7 @@ router_app::~router_app() {
 }
 
 status router_app::load_plugins() {
-  if (const status s = plugins_.load(plugin_places(settings_.plugins)); !s) return s;
+  if (const status s = plugins_.load(plugin_places(settings_)); !s) return s;
   for (const auto &library : plugins_.libraries())
     if (library->state == plugins::library_state::refused)
       observe::log("plugin").warn("plugin {} is not loaded: {}", library->name, library->reason);
@@ -83,15 +82,12 @@ status router_app::load_plugins() {
 }
 
 status router_app::open_storage() {
-  namespace json = boost::json;
-  json::object defaults;
-  if (settings_.storage == "lmdb") defaults["path"] = settings_.disk_db_path;
   if (settings_.reset_disk_db && settings_.storage == "lmdb") {
     std::error_code error;
     std::filesystem::remove_all(settings_.disk_db_path, error);
     if (error) return fail(errc::unavailable, "cannot erase " + settings_.disk_db_path + ": " + error.message(), "reset-disk-db");
   }
-  auto instance = make_instance(plugins_, *host_, HIVE_KIND_STORAGE, settings_.storage, "main", "history", json::serialize(defaults));
+  auto instance = make_instance(plugins_, *host_, HIVE_KIND_STORAGE, settings_.storage, "main", "history");
   if (!instance) return instance.why().at("storage");
   storage_instance_ = std::move(*instance);
   storage_ = std::make_unique<fleet::storage_thread>(fleet::storage_ref{storage_instance_->storage(), storage_instance_->self()});
@@ -105,14 +101,9 @@ status router_app::open_storage() {
 
 status router_app::load_policy(bool first) {
   if (settings_.policy_file.empty()) return first ? router_->set_policies(routing::default_policy()) : status();
-  const auto text = config::yaml::read_file(settings_.policy_file);
-  if (!text) return text.why().at("policy-file");
-  routing::policy_text_options options;
-  options.file = settings_.policy_file;
-  const auto parsed = routing::parse_policy(*text, *components_, options);
+  const auto parsed = read_policy_file(settings_.policy_file, *components_);
   if (!parsed) return parsed.why();
   for (const std::string &warning : parsed->warnings) observe::log("policy").warn("{}", warning);
-  if (const status s = routing::check_release(*parsed->document); !s) return s.at(settings_.policy_file);
   return router_->set_policies(parsed->document);
 }
 
@@ -153,9 +144,11 @@ status router_app::start() {
     if (a.open_without_keys) observe::log("auth").warn("/admin is open to everybody (HIVENET_ROUTER_ALLOW_INSECURE_ADMIN)");
     else observe::log("auth").warn("/admin answers 401 to everybody: set HIVENET_ROUTER_ADMIN_API_KEYS to a key of your choice");
   }
-  exporter_.attach({fleet_.get(), router_.get(), forwards_.get(), &stages_, &plugins_, static_cast<size_t>(settings_.queue_size)});
-
   if (const status s = start_units(); !s) return s;
+  std::vector<const link::hub_counters *> links;
+  for (const auto &u : units_)
+    if (u->hub) links.push_back(&u->hub->counters());
+  exporter_.attach({fleet_.get(), router_.get(), forwards_.get(), &stages_, &plugins_, static_cast<size_t>(settings_.queue_size), links});
   metrics_page_ = std::make_unique<metrics_page>(control_, exporter_);
   if (const status s = metrics_page_->listen(settings_.metrics.text()); !s) return s.at("metrics-port");
   return {};
@@ -174,10 +167,8 @@ status router_app::start_units() {
   for (uint32_t i = 0; i < workers; ++i) {
     auto u = std::make_unique<unit>();
     if (settings_.link_enabled) {
-      boost::json::object defaults;
-      if (settings_.transport == "zmq") defaults["max_connections_per_ip"] = settings_.connections_per_address;
       auto transport = make_instance(plugins_, *host_, HIVE_KIND_TRANSPORT, settings_.transport, "link " + std::to_string(i),
-                                     "agent link of worker " + std::to_string(i), boost::json::serialize(defaults));
+                                     "agent link of worker " + std::to_string(i));
       if (!transport) return transport.why().at("transport");
       u->transport = std::move(*transport);
       link::hub_options h;

@@ -1,6 +1,7 @@
 // hivenet-router: one OpenAI-compatible endpoint in front of a fleet of inference engines.
 #include <iostream>
 
+#include "apps/check.hpp"
 #include "apps/plugin_host.hpp"
 #include "apps/program.hpp"
 #include "apps/router_app.hpp"
@@ -48,6 +49,7 @@ int main(int argc, char **argv) {
     arguments = {"--config", arguments[1], "--check-config"};
   }
   auto loaded = config::load_router(arguments, config::process_environment(), apps::program_version);
+  if (loaded.judge) return apps::check_command("hivenet-router", loaded);
   if (!loaded.run) {
     std::cout << loaded.out;
     std::cerr << loaded.err;
@@ -56,7 +58,7 @@ int main(int argc, char **argv) {
   if (!loaded.rest.empty()) {
     if (loaded.rest[0] == "plugins") {
       plugins::component_registry registry;
-      const status s = registry.load(apps::plugin_places(loaded.settings.plugins));
+      const status s = registry.load(apps::plugin_places(loaded.settings));
       const int code = apps::plugins_command(registry, {loaded.rest.begin() + 1, loaded.rest.end()});
       if (!s) std::cerr << "hivenet-router: " << s.text() << "\n";
       return code;

@@ -76,14 +76,14 @@ void load(table &t, const std::vector<std::string> &arguments, const environment
   if (!problems.empty()) {
     for (const status &each : problems) out.err += each.text() + "\n";
     if (bad_flags) out.err += "usage: " + t.program() + " [flags]   (--help lists them)\n";
+    out.judge = out.settings.check_config && !bad_flags;
     out.exit_code = bad_flags ? 2 : 1;
     return;
   }
   if (out.settings.print_config) {
     out.out = t.resolved() + show_plugins(out.settings.plugins);
   } else if (out.settings.check_config) {
-    for (const std::string &warning : out.warnings) out.err += "warning: " + warning + "\n";
-    out.out = "ok\n";
+    out.judge = true;
   } else {
     out.run = true;
   }

@@ -13,9 +13,10 @@ namespace hive::config {
 
 template <class Settings>
 struct loaded {
+  bool judge = false;                 // --check-config: the caller judges plugins and policy, adds to `err` and leaves
   bool run = false;                   // else print `out` to stdout and `err` to stderr and leave with `exit_code`
   int exit_code = 0;                  // 2 for a bad command line, 1 for anything else that is wrong
-  std::string out;                    // --help, --print-config, --print-version, "ok" of --check-config
+  std::string out;                    // --help, --print-config, --print-version
   std::string err;                    // every problem, one a line
   std::vector<std::string> warnings;  // to be logged once logging runs
   std::vector<std::string> rest;      // from the first argument that is no flag

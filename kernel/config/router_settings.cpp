@@ -83,7 +83,7 @@ void add_fleet(table &t, router_settings &r) {
   t.add("session-ttl", &r.session_ttl, "1h",
         "Agents prove the secret again before this has passed; more than 5m.").range(0, 30 * day);
   t.add("policy-file", &r.policy_file, "",
-        "Routing policy; empty = least-loaded, no gates, no fallback.").shown_as("PATH");
+        "Routing policy; empty = the agent with the lowest load, no gates, no fallback.").shown_as("PATH");
   t.add("policy-model-dir", &r.written.later, "", "Folder with a policy for each model.").shown_as("PATH").later();
 
   t.section("Storage and plugins");

@@ -171,7 +171,7 @@ TEST_F(settings, help_and_version_leave_with_zero_even_beside_mistakes_elsewhere
   EXPECT_NE(help.out.find("  --queue-size NUMBER   (HIVENET_ROUTER_QUEUE_SIZE)\n"), std::string::npos) << help.out;
   EXPECT_EQ(load_router({"--version"}, {}, "1.0").out, "hivenet-router 1.0\n");
   EXPECT_EQ(load_agent({"--print-version"}, {}, "1.0").out, "hivenet-agent 1.0\n");
-  EXPECT_EQ(load_router({"--check-config"}, env_, "1.0").out, "ok\n");
+  EXPECT_TRUE(load_router({"--check-config"}, env_, "1.0").judge);
 }
 
 TEST_F(settings, all_problems_are_reported_at_once) {

@@ -42,7 +42,8 @@ std::pair<uint32_t, uint32_t> slot_word::load() const {
 std::string describe_standing(uint32_t bits) {
   static constexpr std::pair<uint32_t, const char *> names[] = {
       {standing_unlinked, "unlinked"}, {standing_silent, "silent"}, {standing_engine_down, "engine down"},
-      {standing_draining, "draining"}, {standing_busy, "busy"},     {standing_removed, "removed"}};
+      {standing_draining, "draining"}, {standing_busy, "busy"},     {standing_removed, "removed"},
+      {standing_expired, "session expired"}};
   std::string text;
   for (const auto &[bit, name] : names) {
     if ((bits & bit) == 0) continue;

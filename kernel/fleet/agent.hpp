@@ -62,6 +62,7 @@ enum standing : uint32_t {
   standing_draining = 1u << 3,
   standing_busy = 1u << 4,          // refused as busy; until its next PONG
   standing_removed = 1u << 5,
+  standing_expired = 1u << 6,       // its session's TTL has passed without a renewal
 };
 std::string describe_standing(uint32_t bits);  // "unlinked, draining"; "routable" for 0
 
@@ -71,7 +72,7 @@ struct agent_counters {
   std::atomic<uint64_t> failed{0};
   std::atomic<uint64_t> input_tokens{0};
   std::atomic<uint64_t> output_tokens{0};
-  std::atomic<uint64_t> rejected{0};
+  std::atomic<uint64_t> rejected{0};   // selections that found it full or lost its last slot
   std::atomic<uint64_t> disconnections{0};
   std::atomic<uint64_t> agent_failures{0};
   std::atomic<uint64_t> backend_failures{0};

@@ -112,7 +112,7 @@ void history::warm_start(std::shared_ptr<agent> who, std::function<void()> done)
 void history::write(storage_client &client, const std::vector<std::shared_ptr<agent>> &agents) {
   std::vector<stored_write> ops;
   std::vector<const std::shared_ptr<agent> *> taken;
-  const uint64_t expires = clock_.wall_ms() + settings_.ttl_ms;
+  const uint64_t expires = settings_.ttl_ms == 0 ? 0 : clock_.wall_ms() + settings_.ttl_ms;
   for (const std::shared_ptr<agent> &a : agents) {
     if (!a->dirty.exchange(false, std::memory_order_acq_rel)) continue;
     if (!a->history_known.load(std::memory_order_acquire)) {

@@ -144,6 +144,17 @@ TEST_F(history_of_an_agent, a_flush_stores_what_happened_with_its_expiry) {
   EXPECT_EQ(stored().failed, 1u);
 }
 
+TEST_F(history_of_an_agent, without_a_lifetime_a_record_never_expires) {
+  history_settings forever;
+  forever.ttl_ms = 0;
+  history kept{storage, clock, forever};
+  connect();
+  outcome(true, 30);
+  kept.flush({reg.find("A")});
+  settle();
+  EXPECT_EQ(store.records.at("universalHistory:A").second, 0u) << "0 is what the storage contract calls never";
+}
+
 TEST_F(history_of_an_agent, leaving_flushes_and_coming_back_restores) {
   connect();
   outcome(true, 195);

@@ -247,6 +247,11 @@ std::optional<uint32_t> pool::index_of(const agent &a) const {
   return found->second;
 }
 
+void pool::note_state(uint32_t index) {
+  const pool_row &row = rows_[index];
+  states_[index] = !row.usable() ? slot_unusable : row.free() == 0 ? slot_full : slot_free;
+}
+
 // Reads the agent's words and compares with the row as it was: the change, not the event, decides who hears of it
 // (docs/waiting.md, P8).
 void pool::update_row(uint32_t index, uint32_t count, uint32_t capacity) {
@@ -256,6 +261,7 @@ void pool::update_row(uint32_t index, uint32_t count, uint32_t capacity) {
   row.capacity = capacity;
   row.standing = row.who->standing();
   free_ += row.free() - before.free();
+  note_state(index);
   impl_->publish_row(index);
   if (watcher_ == nullptr) return;
   const bool became_full = row.full() && !before.full() &&
@@ -272,6 +278,7 @@ bool pool::take(uint32_t index) {
   agent &a = *rows_[index].who;
   const uint32_t standing_now = a.standing();
   if (standing_now != 0 || !a.slots.try_take()) {
+    a.counters.rejected.fetch_add(1, std::memory_order_relaxed);
     const auto [count, capacity] = a.slots.load();
     update_row(index, count, capacity);
     return false;
@@ -283,8 +290,20 @@ bool pool::take(uint32_t index) {
   const uint32_t free_before = row.free();
   row.active = std::max(count, 1u);
   free_ += row.free() - free_before;
+  note_state(index);
   impl_->publish_row(index);
   return true;
+}
+
+// Ten thousand agents are counted at every miss of a full pool: a plain array, not their records.
+void pool::note_refused(const uint8_t *full) {
+  any_refused_ = true;
+  for (size_t i = 0; i < refused_.size(); ++i) refused_[i] += full[i];
+}
+
+void pool::count_refused(uint32_t index) {
+  const uint32_t n = std::exchange(refused_[index], 0);
+  if (n != 0 && rows_[index].who) rows_[index].who->counters.rejected.fetch_add(n, std::memory_order_relaxed);
 }
 
 void pool::join(const std::shared_ptr<agent> &who, std::shared_ptr<const agent_info> info) {
@@ -301,6 +320,8 @@ void pool::join(const std::shared_ptr<agent> &who, std::shared_ptr<const agent_i
       index = count();
       impl_->reserve(index + 1);
       rows_.emplace_back();
+      states_.push_back(slot_unusable);
+      refused_.push_back(0);
       impl_->agents_.emplace_back();
       impl_->tags_.emplace_back();
     }
@@ -324,9 +345,11 @@ void pool::leave(const agent &who) {
   const uint32_t index = found->second;
   impl_->index_.erase(found);
   free_ -= rows_[index].free();
+  count_refused(index);
   last = std::move(rows_[index].who);
   info = std::move(rows_[index].info);
   rows_[index] = pool_row{};
+  states_[index] = slot_unusable;
   impl_->clear(index);
   impl_->describe(index);
   impl_->empty_.push_back(index);
@@ -370,6 +393,11 @@ void pool::write(const agent &who, std::span<const column_write> values, uint64_
 
 size_t pool::sweep(uint64_t now_ns) {
   size_t expired = 0;
+  {
+    std::lock_guard lock(mutex_);
+    for (uint32_t i = 0; any_refused_ && i < count(); ++i) count_refused(i);
+    any_refused_ = false;
+  }
   // One column a critical section: ten thousand agents must not hold the lock for a whole table.
   for (hive_column id = 1; id <= column_table::limit; ++id) {
     pool_section section(*this);

@@ -73,6 +73,13 @@ struct pool_row {
   uint32_t free() const { return usable() && !full() ? capacity - active : 0; }
 };
 
+// What of a row a selection asks first, one byte a slot so that ten thousand are read in a few microseconds.
+enum slot_state : uint8_t {
+  slot_unusable = 0,
+  slot_full = 1,     // bit 0: usable
+  slot_free = 3,     // bit 1: and has a slot free
+};
+
 struct column_write {
   hive_column id = 0;
   double value = 0;                                 // NaN = missing
@@ -100,6 +107,7 @@ class pool {
   // ---- Requires: mutex() held ----
   uint32_t count() const { return static_cast<uint32_t>(rows_.size()); }
   const pool_row &row(uint32_t index) const { return rows_[index]; }
+  const uint8_t *slot_states() const { return states_.data(); }  // slot_state of each row
   uint64_t epoch() const { return epoch_; }
   // The plugin's view; eligible and candidates are left null for the funnel to fill.
   hive_pool view() const;
@@ -108,9 +116,12 @@ class pool {
   uint32_t free_slots() const { return free_; }         // on usable agents
   uint32_t members() const;
   std::optional<uint32_t> index_of(const agent &) const;  // empty = it has left
-  // Takes one slot of that agent: false when it filled up meanwhile (its row is then refreshed). The other pools of the
+  // Takes one slot of that agent: false when it filled up meanwhile (its row is then refreshed, and the agent's `rejected`
+  // counts it). The other pools of the
   // agent are visited by whoever made the lease, after the lock is dropped (lease.hpp). Call inside a pool_section.
   bool take(uint32_t index);
+  // A selection found these full, one byte a slot, 0 or 1: counted as `rejected` of their agents at the next sweep.
+  void note_refused(const uint8_t *full);
   void set_watcher(pool_watcher *w) { watcher_ = w; }   // null = none
   pool_watcher *watcher() const { return watcher_; }
 
@@ -125,7 +136,7 @@ class pool {
   // Writes one signal; sampled_ns 0 = live. Coalesces wake-ups of gate-relevant columns to one per 100 ms.
   void write(const agent &, hive_column id, double value, uint64_t sampled_ns, uint64_t stale_after_ns);
   void write(const agent &, std::span<const column_write>, uint64_t stale_after_ns);
-  // NaN over what is older than its limit; called once a second. Returns how many values expired.
+  // NaN over what is older than its limit, and refusals noted go to the agents; called once a second. Returns how many values expired.
   size_t sweep(uint64_t now_ns);
   // Sends the re-check that coalescing put off, if its time has come. Called every 100 ms at the latest.
   void tick(uint64_t now_ns);
@@ -138,8 +149,13 @@ class pool {
   const std::string model_;
   mutable std::mutex mutex_;
   std::vector<pool_row> rows_;
+  std::vector<uint8_t> states_;                         // follows rows_
+  std::vector<uint32_t> refused_;                       // since the last sweep; follows rows_
+  bool any_refused_ = false;
   uint64_t epoch_ = 1;
   void update_row(uint32_t index, uint32_t count, uint32_t capacity);
+  void note_state(uint32_t index);
+  void count_refused(uint32_t index);
   uint32_t free_ = 0;                                   // sum of rows_[i].free()
   pool_watcher *watcher_ = nullptr;
   std::unique_ptr<impl> impl_;

@@ -162,6 +162,7 @@ TEST(pool, a_full_agent_cannot_be_taken_and_its_row_says_so) {
   EXPECT_EQ(n->free_slots(), 1u);
   EXPECT_FALSE(n->take(0));
   EXPECT_EQ(n->free_slots(), 0u);
+  EXPECT_EQ(h.reg.find("A")->counters.rejected, 1u);
   h.reg.find("A")->slots.give_back();
 }
 

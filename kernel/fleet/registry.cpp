@@ -168,7 +168,8 @@ void registry::register_agent(member &m, const std::shared_ptr<agent> &who, agen
   a.last_seen_unix_ms.store(clock_.wall_ms(), std::memory_order_relaxed);
   if (new_process) a.foreign.store(0, std::memory_order_relaxed);
   // A reconnect of the same process does not make a sick engine well; a new process starts with a clean bill.
-  const uint32_t forget = standing_silent | standing_removed |
+  // A registration is a fresh session on link 0, the one whose TTL counts.
+  const uint32_t forget = standing_silent | standing_removed | standing_expired |
                           (new_process ? standing_engine_down | standing_draining | standing_busy : 0u);
   change_standing(a, standing_unlinked, forget);
   apply_info(a, who, std::move(info));
@@ -340,6 +341,12 @@ void registry::draining(std::string_view peer_id, bool on) {
   std::shared_lock lock(mutex_);
   const member_ptr m = find_member(peer_id);
   if (m && m->who) change_standing(*m->who, on ? standing_draining : 0u, on ? 0u : standing_draining);
+}
+
+void registry::expired(std::string_view peer_id, bool on) {
+  std::shared_lock lock(mutex_);
+  const member_ptr m = find_member(peer_id);
+  if (m && m->who) change_standing(*m->who, on ? standing_expired : 0u, on ? 0u : standing_expired);
 }
 
 void registry::goodbye(std::string_view peer_id) {

@@ -108,7 +108,6 @@ class registry final : public link::directory {
   void record_outcome(agent &, const outcome_record &);
   // Feeds the latency estimator alone: rtt_ms of the record.
   void record_sample(agent &, const outcome_record &);
-  void count_rejected(agent &a) { a.counters.rejected.fetch_add(1, std::memory_order_relaxed); }
 
   // Call every 100 ms at the latest: coalesced re-checks, stale sweep (1 s), health pass, history flush.
   void tick();
@@ -125,6 +124,7 @@ class registry final : public link::directory {
   void refused_busy(std::string_view peer_id, const link::pong_info &) override;
   void draining(std::string_view peer_id, bool on) override;
   void goodbye(std::string_view peer_id) override;
+  void expired(std::string_view peer_id, bool on) override;
 
  private:
   struct text_hash {

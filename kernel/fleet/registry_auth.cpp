@@ -1,4 +1,4 @@
-// One owner per key (docs/link-protocol.md section 3): who is welcomed, probed, refused or replaced.
+// One owner per key (docs/link.md): who is welcomed, probed, refused or replaced.
 
 #include <algorithm>
 #include <set>

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
+
 #include "fleet/lease.hpp"
 #include "fleet/metadata.hpp"
 
@@ -248,6 +250,39 @@ TEST_F(registry_of_two_workers, models_move_between_pools) {
   reg.models("A", "{}");
   EXPECT_EQ(reg.find_pool("n")->members(), 1u);
   EXPECT_EQ(reg.find_pool("x"), nullptr);
+}
+
+TEST_F(registry_of_two_workers, an_expired_session_gets_no_new_work_until_it_is_renewed_or_begun_again) {
+  connect(1);
+  const auto p = reg.find_pool("m");
+  const auto who = a();
+  std::optional<lease> running;
+  {
+    pool_section section(*p);
+    ASSERT_TRUE(p->take(0));
+  }
+  running.emplace(who, who->info(), p);
+  reg.expired("A", true);
+  EXPECT_EQ(describe_standing(who->standing()), "session expired");
+  EXPECT_EQ(p->free_slots(), 0u);
+  {
+    pool_section section(*p);
+    EXPECT_FALSE(p->take(0));
+  }
+  EXPECT_EQ(who->slots.load().first, 1u) << "what runs goes on";
+
+  reg.draining("A", true);
+  reg.expired("A", false);                              // a late renewal says nothing about a drain
+  EXPECT_EQ(describe_standing(who->standing()), "draining");
+  reg.draining("A", false);
+  EXPECT_EQ(p->free_slots(), 1u);
+
+  reg.expired("A", true);
+  EXPECT_EQ(authenticate(77, 1).what, kind::welcome);   // the same process on a new link 0
+  EXPECT_TRUE(a()->routable());
+  running.reset();
+  EXPECT_EQ(p->free_slots(), 2u);
+  reg.expired("nobody", true);
 }
 
 TEST_F(registry_of_two_workers, backend_failures_count_once_an_edge) {

@@ -28,10 +28,11 @@ bool starts_with_folded(std::string_view text, std::string_view prefix) {
 }
 
 bool named_in_connection(std::string_view name, std::span<const http::field> fields) {
-  const http::field *connection = http::find_field(fields, "connection");
-  if (connection == nullptr) return false;
-  for (const std::string &token : split_trimmed(connection->value, ','))
-    if (iequals(token, name)) return true;
+  for (const http::field &f : fields) {
+    if (!iequals(f.name, "connection")) continue;
+    for (const std::string &token : split_trimmed(f.value, ','))
+      if (iequals(token, name)) return true;
+  }
   return false;
 }
 

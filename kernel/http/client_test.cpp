@@ -1,148 +1,17 @@
 #include "http/client.hpp"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
-#include <atomic>
-#include <set>
-
-#include "http/test_support.hpp"
+#include "http/client_bed.hpp"
 
 namespace hive::http {
 namespace {
 
+using test::client_test;
+using test::ok;
 using test::raw_socket;
-using testing::HasSubstr;
-using testing::Not;
-
-// An origin whose behaviour on its n-th connection is written out by the test.
-class scripted_origin {
- public:
-  using script = std::function<void(raw_socket &, int number)>;
-  explicit scripted_origin(script s, int family = AF_INET) : script_(std::move(s)), family_(family) {
-    fd_ = ::socket(family, SOCK_STREAM, 0);
-    sockaddr_storage a{};
-    a.ss_family = static_cast<sa_family_t>(family);
-    if (family == AF_INET) reinterpret_cast<sockaddr_in &>(a).sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    if (family == AF_INET6) reinterpret_cast<sockaddr_in6 &>(a).sin6_addr = in6addr_loopback;
-    socklen_t size = family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
-    usable = ::bind(fd_, reinterpret_cast<sockaddr *>(&a), size) == 0 && ::listen(fd_, 16) == 0;
-    ::getsockname(fd_, reinterpret_cast<sockaddr *>(&a), &size);
-    port = ntohs(family == AF_INET ? reinterpret_cast<sockaddr_in &>(a).sin_port : reinterpret_cast<sockaddr_in6 &>(a).sin6_port);
-    if (usable) thread_ = std::thread([this] { run(); });
-  }
-  ~scripted_origin() {
-    ::shutdown(fd_, SHUT_RDWR);
-    {
-      const std::lock_guard lock(mutex_);
-      for (const int fd : open_) ::shutdown(fd, SHUT_RDWR);
-    }
-    if (thread_.joinable()) thread_.join();
-    ::close(fd_);
-  }
-  uint16_t port = 0;
-  bool usable = false;
-  std::atomic<int> connections = 0;
-
- private:
-  void run() {
-    std::vector<std::thread> each;
-    while (true) {
-      const int fd = ::accept(fd_, nullptr, nullptr);
-      if (fd < 0) break;
-      each.emplace_back([this, fd, number = ++connections] {
-        {
-          const std::lock_guard lock(mutex_);
-          open_.insert(fd);
-        }
-        raw_socket s(fd);
-        script_(s, number);
-        const std::lock_guard lock(mutex_);
-        open_.erase(fd);
-        s.close();
-      });
-    }
-    for (auto &t : each) t.join();
-  }
-  script script_;
-  std::mutex mutex_;
-  std::set<int> open_;
-  int family_;
-  int fd_;
-  std::thread thread_;
-};
-
-struct recorder final : call_events {
-  explicit recorder(test::loop_thread &t) : thread(t) {}
-  void on_body_written(size_t n) override { written += n; }
-  void on_head(const response_head &h) override {
-    status = h.status;
-    for (const field &f : h.fields) fields += std::string(f.name) + "=" + std::string(f.value) + ";";
-    if (in_head) in_head();
-  }
-  void on_data(std::string_view bytes) override {
-    data += bytes;
-    ++pieces;
-    thread.note("data");
-    if (in_data) in_data();
-  }
-  void on_end() override {
-    ++ends;
-    thread.note("over");
-  }
-  void on_failed(const call_failure &f) override {
-    ++ends;
-    failure = f;
-    failed = true;
-    thread.note("over");
-  }
-  test::loop_thread &thread;
-  std::function<void()> in_head, in_data;
-  int status = 0, ends = 0, pieces = 0;
-  std::string data, fields;
-  size_t written = 0;
-  bool failed = false;
-  call_failure failure{};
-};
-
-class client_test : public testing::Test {
- protected:
-  void open(uint16_t port, const client_options &options = {}, const std::string &host = "127.0.0.1") {
-    thread_.on_loop([&] { client_ = std::make_unique<client>(thread_.get(), origin{host, port, "/base"}, options); });
-  }
-  ~client_test() override {
-    thread_.on_loop([&] {
-      call_.reset();
-      client_.reset();
-    });
-  }
-  void start(recorder &r, call_request request = {}, const std::string &body = "") {
-    thread_.on_loop([&] {
-      request.content_length = body.size();
-      if (request.target.empty()) request.target = "/x";
-      call_ = client_->start(std::move(request), r);
-      if (!body.empty()) call_->body(body);
-    });
-  }
-  // Runs a call to its end.
-  void run(recorder &r, call_request request = {}, const std::string &body = "") {
-    start(r, std::move(request), body);
-    ASSERT_TRUE(thread_.wait_for("over", ++overs_));
-    thread_.on_loop([&] { EXPECT_EQ(r.ends, 1); });
-  }
-  size_t kept() {
-    size_t n = 0;
-    thread_.on_loop([&] { n = client_->kept(); });
-    return n;
-  }
-
-  test::loop_thread thread_;
-  std::unique_ptr<client> client_;
-  std::unique_ptr<call> call_;
-  size_t overs_ = 0;
-};
-
-const std::string ok = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+using test::recorder;
+using test::scripted_origin;
 
 TEST_F(client_test, requests_share_a_kept_connection_and_carry_what_was_asked) {
   std::string seen;
@@ -242,99 +111,6 @@ TEST_F(client_test, head_has_no_body_whatever_its_length_says) {
   EXPECT_EQ(o.connections, 1);
 }
 
-TEST_F(client_test, a_kept_connection_that_dies_without_a_byte_is_replaced_once_with_the_whole_body) {
-  std::string second;
-  scripted_origin o([&](raw_socket &s, int number) {
-    if (number == 1) {
-      s.until("first");
-      s.send(ok);
-      s.until("second");  // the request arrives, then the connection dies
-      s.reset();
-    } else {
-      second = s.until("second");
-      s.send(ok);
-      s.until_end();
-    }
-  });
-  open(o.port);
-  recorder a(thread_), b(thread_);
-  run(a, {}, "first");
-  run(b, {}, "a body and a second");
-  EXPECT_FALSE(b.failed) << b.failure.message;
-  EXPECT_EQ(b.data, "ok");
-  EXPECT_EQ(b.written, 19u) << "bytes are reported once";
-  EXPECT_THAT(second, HasSubstr("\r\n\r\na body and a second"));
-  EXPECT_EQ(o.connections, 2);
-}
-
-TEST_F(client_test, a_fresh_connection_or_one_that_has_answered_is_not_retried) {
-  scripted_origin fresh([&](raw_socket &s, int) { s.until("\r\n\r\n"); });
-  open(fresh.port);
-  recorder a(thread_);
-  run(a);
-  EXPECT_TRUE(a.failed);
-  EXPECT_TRUE(a.failure.bytes_sent);
-  EXPECT_FALSE(a.failure.timed_out);
-  EXPECT_EQ(a.failure.phase, call_phase::waiting);
-  EXPECT_EQ(fresh.connections, 1);
-  scripted_origin partial([&](raw_socket &s, int) {
-    s.until("\r\n\r\n");
-    s.send(ok);
-    s.until("\r\n\r\n");
-    s.send("HTTP");
-  });
-  open(partial.port);
-  recorder b(thread_), c(thread_);
-  run(b);
-  run(c);
-  EXPECT_TRUE(c.failed);
-  EXPECT_EQ(partial.connections, 1);
-}
-
-TEST_F(client_test, connections_retire_before_the_origin_closes_them_and_after_their_share_of_requests) {
-  scripted_origin o([&](raw_socket &s, int) {
-    while (!s.until("\r\n\r\n").empty() && !s.ended()) s.send(ok);
-  });
-  client_options options;
-  options.idle_limit_ns = 50 * ns_per_ms;
-  open(o.port, options);
-  recorder a(thread_);
-  run(a);
-  for (int i = 0; i < 1000 && kept() > 0; ++i) std::this_thread::yield();
-  boost::asio::steady_timer wait(thread_.get().io(), std::chrono::milliseconds(100));
-  wait.async_wait([&](const boost::system::error_code &) { thread_.note("waited"); });
-  ASSERT_TRUE(thread_.wait_for("waited"));
-  EXPECT_EQ(kept(), 0u);
-  options = {};
-  options.requests_per_connection = 2;
-  open(o.port, options);
-  const int before = o.connections;
-  for (int i = 0; i < 4; ++i) {
-    recorder r(thread_);
-    run(r);
-    EXPECT_EQ(r.data, "ok");
-  }
-  EXPECT_EQ(o.connections, before + 2);
-}
-
-TEST_F(client_test, the_idle_limit_is_learned_from_an_origin_that_closes_early) {
-  scripted_origin o([&](raw_socket &s, int) {
-    s.until("\r\n\r\n");
-    s.send(ok);
-    s.receive(400);  // then it closes, as a server with a short keep-alive does
-  });
-  open(o.port);
-  for (int i = 0; i < 2; ++i) {
-    recorder r(thread_);
-    run(r);
-    for (int n = 0; n < 10'000 && kept() > 0; ++n) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  thread_.on_loop([&] {
-    EXPECT_LT(client_->idle_limit_ns(), 500 * ns_per_ms);
-    EXPECT_GE(client_->idle_limit_ns(), 200 * ns_per_ms);
-  });
-}
-
 TEST_F(client_test, limits_end_a_call_in_each_phase) {
   scripted_origin o([&](raw_socket &s, int number) {
     s.until("\r\n\r\n");
@@ -358,33 +134,6 @@ TEST_F(client_test, limits_end_a_call_in_each_phase) {
   run(whole, std::move(q));
   EXPECT_TRUE(whole.failure.timed_out);
   thread_.on_loop([&] { EXPECT_EQ(client_->open(), 0u); });
-}
-
-TEST_F(client_test, destroying_a_call_closes_its_connection_at_once_also_from_its_own_events) {
-  std::atomic<int> closed = 0;
-  scripted_origin o([&](raw_socket &s, int) {
-    s.until("\r\n\r\n");
-    s.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n");
-    s.until_end();
-    ++closed;
-    thread_.note("closed");
-  });
-  open(o.port);
-  recorder from_outside(thread_), in_data(thread_), in_head(thread_);
-  start(from_outside);
-  ASSERT_TRUE(thread_.wait_for("data"));
-  thread_.on_loop([&] { call_.reset(); });
-  ASSERT_TRUE(thread_.wait_for("closed", 1));
-  in_data.in_data = [&] { call_.reset(); };
-  start(in_data);
-  ASSERT_TRUE(thread_.wait_for("closed", 2));
-  in_head.in_head = [&] { call_.reset(); };
-  start(in_head);
-  ASSERT_TRUE(thread_.wait_for("closed", 3));
-  thread_.on_loop([&] {
-    EXPECT_EQ(from_outside.ends + in_data.ends + in_head.ends, 0);
-    EXPECT_EQ(client_->open(), 0u);
-  });
 }
 
 TEST_F(client_test, a_paused_call_brings_nothing_until_resumed_and_the_origin_feels_it) {
@@ -465,45 +214,6 @@ TEST_F(client_test, an_early_answer_is_delivered_although_the_request_is_not_ful
   EXPECT_EQ(r.status, 413);
   EXPECT_EQ(r.data, "no");
   EXPECT_EQ(kept(), 0u);
-}
-
-TEST_F(client_test, connect_failures_name_the_address) {
-  uint16_t dead = 0;
-  {
-    scripted_origin o([](raw_socket &, int) {});
-    dead = o.port;
-  }
-  open(dead);
-  recorder r(thread_);
-  run(r);
-  EXPECT_EQ(r.failure.phase, call_phase::connecting);
-  EXPECT_FALSE(r.failure.bytes_sent);
-  EXPECT_THAT(r.failure.message, HasSubstr("127.0.0.1:" + std::to_string(dead) + ": Connection refused"));
-  open(dead, {}, "no-such-name.invalid");
-  recorder name(thread_);
-  run(name);
-  EXPECT_THAT(name.failure.message, HasSubstr("does not resolve"));
-}
-
-TEST_F(client_test, localhost_works_whichever_family_listens) {
-  for (const int family : {AF_INET, AF_INET6}) {
-    scripted_origin o(
-        [&](raw_socket &s, int) {
-          s.until("\r\n\r\n");
-          s.send(ok);
-          s.until_end();
-        },
-        family);
-    if (!o.usable) continue;  // no IPv6 here
-    open(o.port, {}, family == AF_INET ? "localhost" : "::1");
-    recorder r(thread_);
-    run(r);
-    EXPECT_EQ(r.data, "ok") << r.failure.message;
-    thread_.on_loop([&] {
-      call_.reset();
-      client_.reset();
-    });
-  }
 }
 
 TEST(parse_origin, reads_base_urls_and_names_what_is_wrong) {

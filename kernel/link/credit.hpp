@@ -1,4 +1,4 @@
-// The two ends of a credit window, in bytes (design: link-protocol section 2). A sender may send a record while its window
+// The two ends of a credit window, in bytes (docs/link.md, Credit). A sender may send a record while its window
 // is above 0 and take it below 0 by that one record; otherwise a window under 4/3 of the largest record deadlocks.
 // Plain arithmetic, no lock.
 #pragma once

@@ -65,7 +65,7 @@ class directory {
   virtual void draining(std::string_view peer_id, bool on) = 0;
   virtual void goodbye(std::string_view peer_id) = 0;
   // The session's TTL has passed without a renewal (on = true), or a late renewal has come: no new work meanwhile.
-  virtual void expired(std::string_view peer_id, bool on) { draining(peer_id, on); }
+  virtual void expired(std::string_view peer_id, bool on) = 0;
 };
 
 }  // namespace hive::link

@@ -138,8 +138,8 @@ void router_hub::impl::on_frame(hive_peer peer, std::string_view frame) {
   const auto it = links_.find(peer);
   if (it == links_.end()) return;
   hub_link &l = *it->second;  // lives to the end of the turn whatever happens below
-  ++counters.frames_in;
-  counters.bytes_in += frame.size();
+  ++counters.in.frames;
+  counters.in.bytes += frame.size();
   frame_ns = now_ns();
   if (l.at < hub_link::phase::welcomed && frame.size() > 64 * 1024) return protocol_fault(l, "a frame over 64 KiB before authentication");
   frame_reader reader(frame);
@@ -150,7 +150,7 @@ void router_hub::impl::on_frame(hive_peer peer, std::string_view frame) {
       case frame_reader::outcome::bad: return protocol_fault(l, "a malformed record");
       case frame_reader::outcome::record: break;
     }
-    ++counters.records_in;
+    ++counters.in.records;
     const bool of_stream = r.what >= kind::open && r.what <= kind::reset;
     if (of_stream && l.at == hub_link::phase::welcomed) on_stream_record(l, r);
     else on_link_record(l, r);
@@ -205,11 +205,6 @@ void router_hub::set_denied(std::vector<std::array<uint8_t, 32>> keys) {
 }
 void router_hub::shut_down(uint64_t linger_ms) { impl_->shut_down(static_cast<uint32_t>(linger_ms)); }
 
-const hub_counters &router_hub::counters() const {
-  impl_->counters.records_out = impl_->sent_.records;
-  impl_->counters.frames_out = impl_->sent_.frames;
-  impl_->counters.bytes_out = impl_->sent_.bytes;
-  return impl_->counters;
-}
+const hub_counters &router_hub::counters() const { return impl_->counters; }
 
 }  // namespace hive::link

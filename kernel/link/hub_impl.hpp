@@ -204,7 +204,6 @@ class router_hub::impl final : public transport_owner, private turn_task {
   curve_pair keys_;
   std::vector<digest32> proof_keys_;
   frame_pool frames_;
-  outbox_counters sent_;
   uint16_t next_epoch_;
   std::unordered_map<hive_peer, std::unique_ptr<hub_link>> links_;
   std::unordered_map<std::string, hub_link *, text_hash, std::equal_to<>> by_peer_id_;   // welcomed only

@@ -16,7 +16,7 @@ std::string who(const hub_link &l) { return (l.peer_id.empty() ? "a stranger" : 
 }  // namespace
 
 hub_link::hub_link(router_hub::impl &h, hive_peer peer, const key32 &curve_key, std::string_view from)
-    : channel(h.loop_, h.pump, h.frames_, h.sent_, peer, {.ping_ns = h.options.ping_ns}),
+    : channel(h.loop_, h.pump, h.frames_, h.counters.out, peer, {.ping_ns = h.options.ping_ns}),
       hub(h), key(curve_key), address(from),
       limit([this] {
         if (at == phase::leaving) hub.drop(*this, "the agent has left");
@@ -60,6 +60,7 @@ void router_hub::impl::protocol_fault(hub_link &l, std::string what) {
 void router_hub::impl::drop(hub_link &l, std::string_view reason, cause why) {
   if (l.at == hub_link::phase::gone) return;
   const bool was_welcomed = l.at == hub_link::phase::welcomed;
+  if (was_welcomed || l.at == hub_link::phase::leaving) --counters.links_open;
   l.at = hub_link::phase::gone;
   l.flush();
   l.shut();
@@ -215,6 +216,7 @@ void router_hub::impl::welcome(hub_link &l, bool renewal) {
     l.start_pings(options.ping_ns);
     by_peer_id_[l.peer_id] = &l;
     ++counters.links_welcomed;
+    ++counters.links_open;
     note(level::info, who(l) + ": link " + std::to_string(l.index) + " welcomed");
   } else if (std::exchange(l.expired, false)) {
     directory_.expired(l.peer_id, false);

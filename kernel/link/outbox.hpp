@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/loop.hpp"
+#include "link/counters.hpp"
 #include "link/record.hpp"
 #include "link/transport_pump.hpp"
 
@@ -30,10 +31,6 @@ class frame_pool {
  private:
   static constexpr size_t kept = 32;
   std::vector<buffer> free_;
-};
-
-struct outbox_counters {
-  uint64_t records = 0, frames = 0, bytes = 0;
 };
 
 class outbox : private turn_task {

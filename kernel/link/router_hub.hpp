@@ -10,6 +10,7 @@
 #include "base/loop.hpp"
 #include "base/status.hpp"
 #include "hive/abi/transport.h"
+#include "link/counters.hpp"
 #include "link/directory.hpp"
 #include "link/stream.hpp"
 
@@ -30,14 +31,6 @@ struct hub_options {
   uint64_t router_boot_id = 0;               // the same on every worker
   uint32_t worker = 0;
   uint32_t workers = 1;
-};
-
-// Counted on the loop; folded by metrics from any thread (relaxed reads of aligned words).
-struct hub_counters {
-  uint64_t links_welcomed = 0, links_lost = 0, kicked = 0, auth_failures = 0;
-  uint64_t streams_opened = 0, streams_open = 0, streams_closing = 0;
-  uint64_t late_records = 0, protocol_errors = 0, records_in = 0, records_out = 0, frames_in = 0, frames_out = 0;
-  uint64_t bytes_in = 0, bytes_out = 0;
 };
 
 // A transport instance as the plugin host made it: a table and its self. Started, pumped and stopped by the hub.
@@ -69,7 +62,7 @@ class router_hub {
   void set_denied(std::vector<std::array<uint8_t, 32>> keys);
   void shut_down(uint64_t linger_ms);                          // GOAWAY everywhere, then stop
 
-  const hub_counters &counters() const;
+  const hub_counters &counters() const;                        // any thread, for as long as the hub lives
 
   class impl;  // opaque; named by the room's own files
 

@@ -29,8 +29,11 @@ TEST_F(link_session, losing_one_worker_fails_only_its_streams_and_comes_back) {
   auto on_zero = b.open(a, "/silent", "", 0);
   auto on_one = b.open(a, "/silent", "", 1);
   ASSERT_TRUE(b.until([&] { return a.behind.opens == 2; }));
+  EXPECT_EQ(b.hub(1).counters.links_open, 1u);
   factory.net.sever(*factory.net.connections[1], HIVE_LOST_CLOSED);
   EXPECT_TRUE(b.until([&] { return on_one->over(); }));
+  EXPECT_EQ(b.hub(1).counters.links_open, 0u);
+  EXPECT_EQ(b.hub(1).counters.links_lost, 1u);
   EXPECT_EQ(on_one->failed, cause::link_lost);
   EXPECT_FALSE(on_zero->over());
   EXPECT_EQ(a.behind.last_cancel, cause::link_lost);

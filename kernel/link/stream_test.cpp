@@ -1,5 +1,5 @@
 // Streams end exactly once on both sides, memory is bounded by credit, and a slow one stops nobody else
-// (design: link-protocol section 6).
+// (docs/link.md, Streams).
 #include <random>
 
 #include "link/link_properties_test.hpp"

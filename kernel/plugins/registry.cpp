@@ -1,6 +1,7 @@
 #include "plugins/registry.hpp"
 
 #include <algorithm>
+#include <boost/json.hpp>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -68,9 +69,9 @@ status component_registry::load(const settings &s) {
   settings_ = s;
   std::set<std::string> seen;
   for (const auto &l : libraries_) seen.insert(l->name);
-  status problem;
+  problems_.clear();
   const auto note = [&](status st) {
-    if (problem.ok() && !st.ok()) problem = std::move(st);
+    if (!st.ok()) problems_.push_back(std::move(st));
   };
   const auto search = [&](const std::vector<std::string> &dirs, bool trusted, const std::string &setting) {
     for (size_t i = 0; i < dirs.size(); ++i) {
@@ -109,6 +110,8 @@ status component_registry::load(const settings &s) {
   for (size_t i = 0; i < s.enable.size(); ++i) named(s.enable[i], "plugins.enable[" + std::to_string(i) + "]");
   for (const auto &[name, pin] : s.pins) named(name, "plugins.pins." + name);
   for (const auto &[name, json] : s.configuration) {
+    const auto place = s.places.find(name);
+    const std::string where = place == s.places.end() ? "plugins.configuration." + name : place->second;
     const size_t slash = name.find('/');
     const uint32_t kind = slash == std::string::npos ? 0 : kind_of(name.substr(0, slash));
     const std::string id = slash == std::string::npos ? name : name.substr(slash + 1);
@@ -116,14 +119,14 @@ status component_registry::load(const settings &s) {
       return c.first.second == id && (slash == std::string::npos || c.first.first == kind);
     });
     if (it != components_.end()) {
-      if (auto fine = it->second.what->options.apply(json); !fine) note(fine.why().at("plugins.configuration." + name));
+      if (auto fine = configure(it->second, configuration(it->second), id); !fine) note(fine.why().at(where));
     } else if (slash != std::string::npos && kind != 0) {
-      note(missing(kind, id).at("plugins.configuration." + name));
+      note(missing(kind, id).at(where));
     } else {
-      note(fail(errc::not_found, "no enabled plugin provides \"" + name + "\"", "plugins.configuration." + name));
+      note(fail(errc::not_found, "no enabled plugin provides \"" + name + "\"", where));
     }
   }
-  return problem;
+  return problems_.empty() ? status() : problems_.front();
 }
 
 void component_registry::load_one(library &l) {
@@ -265,10 +268,18 @@ void component_registry::untrack(const instance &i) { std::erase(instances_, &i)
 
 std::string component_registry::configuration(const component &c) const {
   const std::string full = std::string(kind_name(c.kind())) + "/" + c.id();
-  for (const std::string &k : {full, c.id()}) {
-    if (const auto it = settings_.configuration.find(k); it != settings_.configuration.end()) return it->second;
+  std::string written = "{}";
+  for (const std::string &k : {c.id(), full}) {
+    if (const auto it = settings_.configuration.find(k); it != settings_.configuration.end()) written = it->second;
   }
-  return "{}";
+  const auto ours = settings_.program_values.find(full);
+  if (ours == settings_.program_values.end()) return written;
+  boost::system::error_code error;
+  const boost::json::value over = boost::json::parse(written, error);
+  boost::json::value merged = boost::json::parse(ours->second);
+  if (error || !over.is_object()) return written;  // the schema says what is wrong with it
+  for (const auto &[name, value] : over.as_object()) merged.as_object()[name] = value;
+  return boost::json::serialize(merged);
 }
 
 }  // namespace hive::plugins

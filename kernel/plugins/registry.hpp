@@ -49,6 +49,8 @@ class component_registry {
   // Loads what the settings enable. A library that cannot be used is listed with its reason; the status is the first
   // such problem among those the operator named (enable, pins, dirs), for who wants to refuse to start.
   status load(const settings &);
+  // All such problems of the last load.
+  const std::vector<status> &problems() const { return problems_; }
   // One that is linked into the program (tests).
   status add(const hive_plugin *, std::string name);
 
@@ -64,7 +66,7 @@ class component_registry {
 
   // Validates JSON text against the component's schema, fills the defaults and asks its `check`.
   result<std::string> configure(const component &, std::string_view json, std::string_view instance) const;
-  // The operator's configuration of a component ("kind/id", else "id"), or "{}".
+  // The operator's configuration of a component ("kind/id", else "id") over what the program hands to it; JSON object text.
   std::string configuration(const component &) const;
 
   // Live instances, for the admin API; they come and go on [control].
@@ -82,6 +84,7 @@ class component_registry {
   status unknown(std::string_view what, std::string_view name, const std::vector<std::string> &known, const std::string &provider) const;
 
   settings settings_;
+  std::vector<status> problems_;
   std::vector<std::unique_ptr<library>> libraries_;
   std::map<key, component> components_;
   std::map<std::string, gate_field, std::less<>> fields_;

@@ -21,6 +21,10 @@ struct settings {
   std::map<std::string, std::string> pins;               // library name -> sha256, 64 hex digits, "sha256:" allowed in front
   // "kind/id" or "id" -> its configuration, JSON text. A strategy's and a custom gate's come from policies instead.
   std::map<std::string, std::string> configuration;
+  // Where a block of `configuration` stands, for messages: "router.yaml:12: plugins.config.gate.srtt". Absent = its key.
+  std::map<std::string, std::string> places;
+  // What the program itself hands to a component, below the operator's block: "kind/id" -> JSON object text.
+  std::map<std::string, std::string> program_values;
   // The program that describes a library in a child process; empty = hive-plugin-check beside our own program.
   std::string probe_program;
   std::chrono::milliseconds probe_timeout{5000};         // wall and CPU time of one probe

@@ -97,7 +97,7 @@ funnel_result run_funnel(const fleet::pool &pool, lane &where, step &s, selectio
   sel.request.tie_seed = s.strategy().leases;
 
   const uint8_t *fits = s.fits(pool, sel.capability);
-  uint32_t held = scan::open_slots(&pool.row(0), fits, keep, n);
+  uint32_t held = scan::open_slots(pool.slot_states(), fits, keep, n);
   take_out(pool, fits, sel.failed, keep, held);
   take_out(pool, fits, sel.barred, keep, held);
   sel.held = held;
@@ -124,6 +124,19 @@ funnel_result run_funnel(const fleet::pool &pool, lane &where, step &s, selectio
   const uint32_t chosen = ask_strategy(s.strategy(), sel.request, view, space, column_of(view, s.load()));
   if (chosen == nowhere) return empty;
   return {verdict::chosen, chosen};
+}
+
+void count_refused(fleet::pool &pool, lane &where, step &s, const selection &sel) {
+  const uint32_t n = pool.count();
+  where.space.fit(n);
+  uint8_t *full = where.space.keep.data();
+  const uint8_t *fits = s.fits(pool, sel.capability);
+  const uint8_t *states = pool.slot_states();
+  for (uint32_t i = 0; i < n; ++i) full[i] = static_cast<uint8_t>(fits[i] & (states[i] == fleet::slot_full));
+  for (const auto *list : {&sel.failed, &sel.barred})
+    for (const fleet::agent *who : *list)
+      if (const uint32_t i = index_of(pool, who); i != nowhere) full[i] = 0;
+  pool.note_refused(full);
 }
 
 bool fits_but_for_capacity(const fleet::pool &pool, step &s, const selection &sel, uint32_t index) {
@@ -221,7 +234,7 @@ class violations {
  private:
   void ask() {
     if (!verdicts_.empty()) return;
-    scan::open_slots(&pool_.row(0), step_.fits(pool_, sel_.capability), space_.keep.data(), view_.count);
+    scan::open_slots(pool_.slot_states(), step_.fits(pool_, sel_.capability), space_.keep.data(), view_.count);
     for (const bound_rule &r : step_.rules())
       scan::apply(r.bound, column_of(view_, r.column), age_of(view_, r.column), sel_.request.now_ns, space_.keep.data(),
                   view_.count);

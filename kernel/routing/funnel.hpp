@@ -28,6 +28,9 @@ struct selection {
 // Fills now_ns and tie_seed of the request. `full`: somebody passed gates 1 to 5, none is free (W2).
 funnel_result run_funnel(const fleet::pool &, lane &, step &, selection &);
 
+// Every agent that only its capacity keeps out counts one `rejected` (W35). Gates 7 and 8 are not asked. Uses the lane's buffers.
+void count_refused(fleet::pool &, lane &, step &, const selection &);
+
 // The static gates and the thresholds for one agent, capacity aside (custom rules are taken to pass).
 bool fits_but_for_capacity(const fleet::pool &, step &, const selection &, uint32_t index);
 

@@ -74,6 +74,31 @@ TEST_F(funnel, load_is_active_over_capacity) {
   EXPECT_EQ(find(), "a");
 }
 
+TEST_F(funnel, an_agent_fits_when_nothing_but_its_capacity_keeps_it_out) {
+  compile("strategy: least-loaded, match: {engine: vllm}, exclude_if: {gpu_temperature_c: {gt: 85}}");
+  const auto vllm = [](auto &info) { info.engine = "vllm"; };
+  fleet_.add(pool_, "free", 1, vllm);
+  fleet_.add(pool_, "full", 1, vllm);
+  occupy("full", 1);
+  fleet_.add(pool_, "busy", 1, vllm);
+  fleet_.set_standing(*pool_, "busy", fleet::standing_busy);
+  fleet_.add(pool_, "other engine", 1);
+  fleet_.add(pool_, "other capability", 1, [](auto &info) { info.engine = "vllm", info.capability = "embedding"; });
+  fleet_.add(pool_, "sick", 1, vllm);
+  fleet_.set_standing(*pool_, "sick", fleet::standing_engine_down);
+  fleet_.add(pool_, "hot", 1, vllm);
+  fleet_.signal(*pool_, "hot", "gpu_temperature_c", 90);
+  fleet_.add(pool_, "failed", 1, vllm);
+  fleet_.add(pool_, "barred", 1, vllm);
+  sel_.failed = {fleet_.agents["failed"].get()};
+  sel_.barred = {fleet_.agents["barred"].get()};
+  const std::lock_guard lock(pool_->mutex());
+  for (uint32_t i = 0; i < pool_->count(); ++i) {
+    const std::string &name = pool_->row(i).who->peer_id();
+    EXPECT_EQ(fits_but_for_capacity(*pool_, *step_, sel_, i), name == "free" || name == "full" || name == "busy") << name;
+  }
+}
+
 TEST_F(funnel, tokens_of_the_sheet) {
   compile("strategy: least-loaded, match: {engine: vllm, tags: [x]}");
   EXPECT_EQ(find(), "none");

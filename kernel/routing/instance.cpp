@@ -76,7 +76,7 @@ result<std::shared_ptr<instance>> instance_store::get(const place &at, const hiv
   auto made = std::make_shared<instance>();
   made->component = component;
   made->where = at.where;
-  made->name = (id.empty() ? std::string("least-loaded order") : id) + " " + at.step + "@" + at.pool;
+  made->name = (id.empty() ? std::string("built-in order") : id) + " " + at.step + "@" + at.pool;
   if (component) {
     auto plugin = source_.create(*component, at.step + "@" + at.pool,
                                  "policy " + (at.document.empty() ? std::string("(global)") : at.document) + ", step " +

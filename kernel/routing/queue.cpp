@@ -194,6 +194,7 @@ class waiting_line::impl {
       remove(s);
       return entered::advance;
     }
+    if (entering && r.what == verdict::full) s.finder->on_full(pool_);
     const bool no_room = entering && (line_.size() > limits_.depth || bytes_ > limits_.bytes);
     if (!may_wait || no_room) {
       if (may_wait) ++stats_.refused_full;

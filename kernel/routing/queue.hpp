@@ -32,6 +32,8 @@ class candidate_finder {
   virtual funnel_result find(fleet::pool &) = 0;
   // The slot of `index` is taken; tell the instances (on_choice).
   virtual void on_taken(fleet::pool &, uint32_t index) = 0;
+  // Its first funnel in this entry found agents and none of them free: for counters.
+  virtual void on_full(fleet::pool &) {}
   // A wake arrived for this ticket. Posted to the ticket's loop, never inline, no lock held.
   virtual void on_wake(uint64_t generation) = 0;
   // Whether the agent at `index` fits this request when capacity is left aside. Asked of agents that went to a later ticket

@@ -80,6 +80,7 @@ struct bed {
       std::lock_guard lock(l.pool->mutex());
       for (uint32_t i = 0; i < l.pool->count(); ++i) {
         const fleet::pool_row &row = l.pool->row(i);
+        EXPECT_EQ(l.pool->slot_states()[i], !row.usable() ? fleet::slot_unusable : row.full() ? fleet::slot_full : fleet::slot_free);
         if (!row.who) continue;
         const auto [count, capacity] = row.who->slots.load();
         EXPECT_EQ(row.active, count) << model << " " << row.who->peer_id();

@@ -15,7 +15,8 @@ void apply(const threshold &, const double *column, const uint64_t *sampled_ns, 
 bool violated(const threshold &, const double *column, const uint64_t *sampled_ns, uint64_t now_ns, uint32_t i);
 
 // keep = fits, healthy and a slot free; answers how many fit and are healthy and have none (`busy` counts as full).
-uint32_t open_slots(const fleet::pool_row *rows, const uint8_t *fits, uint8_t *keep, uint32_t n);
+// `states` are fleet::slot_state.
+uint32_t open_slots(const uint8_t *states, const uint8_t *fits, uint8_t *keep, uint32_t n);
 
 // Clears keep[i] where any of the mask's bits is set.
 void drop_marked(const uint32_t *verdicts, uint32_t mask, uint8_t *keep, uint32_t n);

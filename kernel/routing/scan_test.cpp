@@ -46,6 +46,23 @@ TEST(scan, a_column_nobody_publishes_is_missing_for_all) {
   EXPECT_EQ(keep, std::vector<uint8_t>(5, 0));
 }
 
+TEST(scan, open_slots_are_those_that_fit_and_are_free_and_the_rest_is_held) {
+  std::mt19937 chance(5);
+  const uint8_t states[] = {fleet::slot_unusable, fleet::slot_full, fleet::slot_free};
+  for (uint32_t n = 1; n < 70; ++n) {
+    std::vector<uint8_t> state(n), fits(n), keep(n, 7), want(n);
+    uint32_t held = 0;
+    for (uint32_t i = 0; i < n; ++i) {
+      state[i] = states[chance() % 3];
+      fits[i] = chance() % 4 != 0;
+      want[i] = fits[i] && state[i] == fleet::slot_free;
+      held += fits[i] && state[i] == fleet::slot_full;
+    }
+    EXPECT_EQ(scan::open_slots(state.data(), fits.data(), keep.data(), n), held);
+    EXPECT_EQ(keep, want);
+  }
+}
+
 TEST(scan, gather_keeps_order) {
   std::mt19937 chance(3);
   for (uint32_t n = 0; n < 70; ++n) {

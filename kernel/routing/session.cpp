@@ -41,11 +41,12 @@ standing_effect effect_of(attempt_result what) {
   }
 }
 
-uint64_t cost_of(const request_facts &f) {
-  uint64_t cost = 0;
-  if (f.prompt_tokens != HIVE_TOKENS_UNKNOWN) cost += f.prompt_tokens;
-  if (f.output_tokens != HIVE_TOKENS_UNKNOWN) cost += f.output_tokens;
-  return std::max<uint64_t>(1, cost);
+// An estimate; what is unknown counts as nothing.
+uint64_t tokens_of(const request_facts &f) {
+  uint64_t tokens = 0;
+  if (f.prompt_tokens != HIVE_TOKENS_UNKNOWN) tokens += f.prompt_tokens;
+  if (f.output_tokens != HIVE_TOKENS_UNKNOWN) tokens += f.output_tokens;
+  return tokens;
 }
 
 }  // namespace
@@ -57,7 +58,7 @@ session_impl::session_impl(loop &on, const request_facts &facts, session_events 
       document_(std::move(document)) {
   class_.priority = facts_.priority;
   class_.tenant = facts_.tenant;
-  class_.cost = cost_of(facts_);
+  class_.cost = std::max<uint64_t>(1, tokens_of(facts_));
   selection_.capability = facts_.capability.empty() ? std::string_view("llm") : facts_.capability;
   hive_request &r = selection_.request;
   r.struct_size = sizeof r;
@@ -153,6 +154,7 @@ void session_impl::deliver() {
     slot.reset();
     return on_deadline();
   }
+  slot.charge_tokens(tokens_of(facts_));
   ++forwards_;
   selection_.request.attempt = forwards_;
   // The owner may destroy this session in the call.
@@ -203,6 +205,8 @@ void session_impl::on_taken(fleet::pool &pool, uint32_t index) {
   route_->where->tell_choice(selection_.request, pool.view(), index);
   ++route_->steps[at_]->strategy().leases;
 }
+
+void session_impl::on_full(fleet::pool &pool) { count_refused(pool, *route_->where, *route_->steps[at_], selection_); }
 
 bool session_impl::fits(fleet::pool &pool, uint32_t index) {
   return fits_but_for_capacity(pool, *route_->steps[at_], selection_, index);

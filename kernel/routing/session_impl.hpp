@@ -1,6 +1,6 @@
 // The session over a compiled route (routing sheet sections 8 and 12). Private to the room: others see session.hpp.
 //
-// Everything runs on the session's loop; find, on_taken, fits and the two reads with the pool's lock held, fits on any thread.
+// Everything runs on the session's loop; find, on_taken, on_full, fits and the two reads with the pool's lock held, fits on any thread.
 #pragma once
 
 #include <cstdint>
@@ -34,6 +34,7 @@ class session_impl final : public session, public candidate_finder {
 
   funnel_result find(fleet::pool &) override;
   void on_taken(fleet::pool &, uint32_t index) override;
+  void on_full(fleet::pool &) override;
   void on_wake(uint64_t generation) override;
   bool fits(fleet::pool &, uint32_t index) override;
   bool reads(hive_column) const override;

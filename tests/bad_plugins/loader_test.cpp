@@ -18,6 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
+using testing::StartsWith;
 
 class loader : public testing::Test {
  protected:
@@ -236,6 +237,33 @@ TEST_F(loader, refuses_names_and_configuration_that_fit_nothing) {
   settings_.dirs = {"/nonexistent/plugins"};
   component_registry folder;
   EXPECT_EQ(folder.load(settings_).text(), "plugins.dirs[0]: there is no folder /nonexistent/plugins");
+}
+
+TEST_F(loader, judges_a_block_with_what_the_program_hands_to_the_component) {
+  settings_.trusted_dirs = {GOOD_DIR};
+  settings_.configuration = {{"storage/lmdb", R"({"map_size_mb": 8})"}};
+  settings_.places = {{"storage/lmdb", "router.yaml:7: plugins.config.storage.lmdb"}};
+  component_registry alone;
+  EXPECT_THAT(alone.load(settings_).text(), StartsWith("router.yaml:7: plugins.config.storage.lmdb.path: "));
+
+  settings_.program_values = {{"storage/lmdb", R"({"path": "./db", "map_size_mb": 1})"}};
+  component_registry together;
+  EXPECT_TRUE(together.load(settings_).ok()) << together.problems().front().text();
+  const component *lmdb = together.find(HIVE_KIND_STORAGE, "lmdb");
+  ASSERT_NE(lmdb, nullptr);
+  EXPECT_EQ(together.configuration(*lmdb), R"({"path":"./db","map_size_mb":8})");
+}
+
+TEST_F(loader, lists_every_problem_of_the_operators_settings) {
+  settings_.trusted_dirs = {GOOD_DIR};
+  settings_.dirs = {"/nonexistent/plugins"};
+  settings_.enable = {"nobody"};
+  settings_.configuration = {{"strategy/power-of-two", R"({"seed": -1})"}, {"storage/redis", "{}"}};
+  component_registry r;
+  const status first = r.load(settings_);
+  ASSERT_EQ(r.problems().size(), 4u);
+  EXPECT_EQ(first.text(), r.problems()[0].text());
+  EXPECT_THAT(r.problems()[2].text(), StartsWith("plugins.configuration.storage/redis: no storage \"redis\""));
 }
 
 TEST_F(loader, reports_every_library) {

@@ -3,9 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include "hive/check/sample_pool.hpp"
 #include "plugins/instance.hpp"
 #include "plugins/recording_services.hpp"
-#include "sample_pool.hpp"
 
 namespace hive::conformance {
 

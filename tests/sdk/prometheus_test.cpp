@@ -69,7 +69,7 @@ ttft_seconds_count{m="y"} 1
   EXPECT_EQ(out.gauges["worst"], 0.75);
   EXPECT_EQ(out.counters["tokens_total||"], 65);
   EXPECT_EQ(out.counters["finished_total|reason|stop"], 8);
-  EXPECT_EQ(out.counters["finished_total|reason|le}n,g\\\"th"], 2);
+  EXPECT_EQ(out.counters["finished_total|reason|le}n,g\"th"], 2);
   EXPECT_EQ(out.bounds["ttft_seconds"], (std::vector<double>{0.1, 1}));
   EXPECT_EQ(out.counts["ttft_seconds"], (std::vector<double>{2, 4}));
   EXPECT_DOUBLE_EQ(out.sums["ttft_seconds"], 5.05);

@@ -3,8 +3,8 @@
 #include <limits>
 #include <set>
 
+#include "hive/check/sample_pool.hpp"
 #include "hive/sdk/strategy.hpp"
-#include "sample_pool.hpp"
 
 namespace hive::sdk {
 namespace {

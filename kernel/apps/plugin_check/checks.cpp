@@ -1,4 +1,4 @@
-#include "checks.hpp"
+#include "apps/plugin_check/checks.hpp"
 
 #include <elf.h>
 #include <fcntl.h>
@@ -11,8 +11,8 @@
 #include <iterator>
 #include <set>
 
+#include "hive/check/sample_pool.hpp"
 #include "plugins/library.hpp"
-#include "sample_pool.hpp"
 
 namespace hive::check {
 namespace {

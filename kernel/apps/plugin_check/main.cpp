@@ -12,7 +12,7 @@
 #include <iostream>
 #include <string>
 
-#include "checks.hpp"
+#include "apps/plugin_check/checks.hpp"
 
 namespace {
 

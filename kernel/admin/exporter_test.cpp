@@ -1,0 +1,42 @@
+#include "admin/exporter.hpp"
+
+#include <gmock/gmock.h>
+
+namespace hive::admin {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+TEST(exporter, links_are_shown_worker_by_worker) {
+  link::hub_counters first, second;
+  first.links_open += 3;
+  first.links_welcomed += 5;
+  first.links_lost += 2;
+  ++first.streams_opened;
+  ++first.streams_open;
+  first.in.bytes += 4096;
+  second.out.frames += 7;
+  ++second.protocol_errors;
+  ++second.auth_failures;
+  ++second.kicked;
+  ++second.late_records;
+  exporter metrics("1.0");
+  EXPECT_THAT(metrics.expose(), Not(HasSubstr("_link_")));
+  exported subjects;
+  subjects.links = {&first, &second};
+  metrics.attach(subjects);
+  const std::string page = metrics.expose();
+  for (const char *line : {"link_links{worker=\"0\"} 3", "link_links_welcomed_total{worker=\"0\"} 5", "link_links_lost_total{worker=\"0\"} 2",
+                           "link_streams_opened_total{worker=\"0\"} 1", "link_streams_open{worker=\"0\"} 1", "link_streams_closing{worker=\"0\"} 0",
+                           "link_bytes_total{worker=\"0\",direction=\"in\"} 4096", "link_bytes_total{worker=\"0\",direction=\"out\"} 0",
+                           "link_frames_total{worker=\"1\",direction=\"out\"} 7", "link_records_total{worker=\"1\",direction=\"in\"} 0",
+                           "link_protocol_errors_total{worker=\"1\"} 1", "link_auth_failures_total{worker=\"1\"} 1",
+                           "link_kicked_total{worker=\"1\"} 1", "link_late_records_total{worker=\"1\"} 1"})
+    EXPECT_THAT(page, HasSubstr("\nhivenet_router_" + std::string(line) + "\n"));
+  --first.streams_open;
+  EXPECT_THAT(metrics.expose(), HasSubstr("link_streams_open{worker=\"0\"} 0\n"));
+}
+
+}  // namespace
+}  // namespace hive::admin

@@ -1,0 +1,96 @@
+#include "apps/check.hpp"
+
+#include <algorithm>
+#include <iostream>
+
+#include "apps/plugin_host.hpp"
+#include "apps/policy_file.hpp"
+#include "routing/plugin_source.hpp"
+#include "routing/router.hpp"
+
+namespace hive::apps {
+namespace {
+
+struct nobody final : routing::outcome_recorder {
+  void on_attempt(const routing::attempt_outcome &) override {}
+};
+
+// The component that the setting `name` chooses, and its configuration.
+void judge_component(const plugins::component_registry &registry, const plugins::settings &given, uint32_t kind,
+                     const std::string &id, const std::string &name, std::vector<status> &problems) {
+  const plugins::component *chosen = registry.find(kind, id);
+  if (chosen == nullptr) return problems.push_back(registry.missing(kind, id).at(name));
+  if (given.configuration.contains(name + "/" + id)) return;  // judged when it was loaded
+  if (const auto fine = registry.configure(*chosen, registry.configuration(*chosen), id); !fine) problems.push_back(fine.why().at(name));
+}
+
+std::vector<status> load(plugins::component_registry &registry, const plugins::settings &given, std::vector<std::string> &warnings) {
+  (void)registry.load(given);
+  std::vector<status> problems = registry.problems();
+  for (const auto &library : registry.libraries()) {
+    if (library->state != plugins::library_state::refused) continue;
+    const bool told = std::any_of(problems.begin(), problems.end(), [&](const status &s) { return s.message().find(library->file) != std::string::npos; });
+    if (!told) warnings.push_back("plugin " + library->name + " is not loaded: " + library->reason);
+  }
+  return problems;
+}
+
+// Compiled for a pool that nobody serves: instances are made, which is when a gate reads its custom rules.
+void judge_policy(const std::string &file, plugins::component_registry &registry, std::vector<status> &problems,
+                  std::vector<std::string> &warnings) {
+  loop control;
+  fleet::column_table columns;
+  const fleet::kernel_columns kernel = fleet::intern_kernel_columns(columns);
+  plugin_host host(control, &columns, nullptr);
+  routing::plugin_source components(registry, host);
+  const auto parsed = read_policy_file(file, components);
+  if (!parsed) return problems.push_back(parsed.why());
+  warnings.insert(warnings.end(), parsed->warnings.begin(), parsed->warnings.end());
+  nobody outcomes;
+  const routing::router_options options;
+  routing::router router(components, columns, outcomes, options);
+  status s = router.set_policies(parsed->document);
+  if (s) s = router.add_pool(std::make_shared<fleet::pool>("any", columns, kernel));
+  if (!s) problems.push_back(s.at(file));
+}
+
+template <class Settings>
+int print(const std::string &program, const config::loaded<Settings> &loaded) {
+  std::vector<std::string> warnings = loaded.warnings;
+  const std::vector<status> problems = judge(loaded.settings, warnings);
+  for (const std::string &w : warnings) std::cerr << "warning: " << w << "\n";
+  std::cerr << loaded.err;
+  for (const status &s : problems) std::cerr << s.text() << "\n";
+  if (!problems.empty() || !loaded.err.empty()) {
+    std::cerr << program << ": would not start like this\n";
+    return 1;
+  }
+  std::cout << "ok\n";
+  return 0;
+}
+
+}  // namespace
+
+std::vector<status> judge(const config::router_settings &s, std::vector<std::string> &warnings) {
+  plugins::component_registry registry;
+  const plugins::settings given = plugin_places(s);
+  std::vector<status> problems = load(registry, given, warnings);
+  judge_component(registry, given, HIVE_KIND_STORAGE, s.storage, "storage", problems);
+  judge_component(registry, given, HIVE_KIND_TRANSPORT, s.transport, "transport", problems);
+  if (!s.policy_file.empty()) judge_policy(s.policy_file, registry, problems, warnings);
+  return problems;
+}
+
+std::vector<status> judge(const config::agent_settings &s, std::vector<std::string> &warnings) {
+  plugins::component_registry registry;
+  const plugins::settings given = plugin_places(s);
+  std::vector<status> problems = load(registry, given, warnings);
+  judge_component(registry, given, HIVE_KIND_ENGINE, s.engine, "engine", problems);
+  judge_component(registry, given, HIVE_KIND_TRANSPORT, s.transport, "transport", problems);
+  return problems;
+}
+
+int check_command(const std::string &program, const config::loaded<config::router_settings> &l) { return print(program, l); }
+int check_command(const std::string &program, const config::loaded<config::agent_settings> &l) { return print(program, l); }
+
+}  // namespace hive::apps

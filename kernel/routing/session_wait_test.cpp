@@ -1,0 +1,188 @@
+// Sessions that wait for a slot, and what ends the wait.
+#include "routing/session.hpp"
+
+#include <gmock/gmock.h>
+
+#include "routing/session_bed.hpp"
+
+namespace hive::routing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::client;
+using testing::plain;
+using testing::sessions;
+
+TEST_F(sessions, a_full_pool_queues_and_a_freed_slot_goes_to_the_waiter) {
+  start(plain);
+  fleet_.add(pool_, "a", 1);
+  client first, second;
+  open(first, facts());
+  next(first);
+  open(second, facts());
+  next(second);
+  EXPECT_TRUE(second.agents.empty());
+  EXPECT_FALSE(second.end);
+  EXPECT_EQ(depth(), 1u);
+  first.report(attempt_result::completed);
+  run();
+  EXPECT_THAT(second.agents, ElementsAre("a"));
+  EXPECT_GT(second.flow->queue_ns(), 0u);
+  EXPECT_EQ(recorder_.waits, 1);
+  EXPECT_EQ(depth(), 0u);
+  second.report(attempt_result::completed);
+}
+
+TEST_F(sessions, a_full_line_is_no_capacity_and_the_most_useful_reason_survives_later_steps) {
+  router_options options;
+  options.line.depth = 0;
+  start("routing_policy: {strategy: least-loaded}\n"
+        "fallback_chain: [{name: none, strategy: least-loaded, match: {region: x}}]", options);
+  fleet_.add(pool_, "a", 1);
+  client first, second;
+  open(first, facts());
+  next(first);
+  open(second, facts());
+  next(second);
+  ASSERT_TRUE(second.end);
+  EXPECT_EQ(second.end->code, "no_capacity");
+  EXPECT_GT(second.end->retry_after_s, 0u);
+  EXPECT_THAT(recorder_.lines[0], HasSubstr("routing_policy: gate[6] capacity [at_capacity=1] | none: gate[4]"));
+  first.report(attempt_result::completed);
+}
+
+TEST_F(sessions, a_full_pool_counts_one_refusal_for_each_agent_that_only_lacks_a_slot) {
+  start("routing_policy: {strategy: least-loaded, match: {engine: vllm}}");
+  const auto vllm = [](auto &info) { info.engine = "vllm"; };
+  fleet::agent &a = fleet_.add(pool_, "a", 1, vllm), &b = fleet_.add(pool_, "b", 1, vllm), &other = fleet_.add(pool_, "c", 1);
+  fleet::agent &sick = fleet_.add(pool_, "d", 1, vllm);
+  fleet_.set_standing(*pool_, "d", fleet::standing_engine_down);
+  for (fleet::agent *full : {&a, &b, &other}) {
+    ASSERT_TRUE(full->slots.try_take());
+    pool_->refresh(*full);
+  }
+  client first, second;
+  open(first, facts());
+  next(first);
+  open(second, facts());
+  next(second);
+  EXPECT_EQ(depth(), 2u);
+  pool_->leave(b);
+  run();
+  EXPECT_EQ(b.counters.rejected, 2u) << "a leaving agent takes its count along";
+  pool_->sweep(now_ns());
+  pool_->sweep(now_ns());
+  EXPECT_EQ(a.counters.rejected, 2u) << "waiting and being asked again are one refusal";
+  EXPECT_EQ(other.counters.rejected, 0u);
+  EXPECT_EQ(sick.counters.rejected, 0u);
+}
+
+TEST_F(sessions, the_deadline_ends_a_wait) {
+  start(plain);
+  fleet_.add(pool_, "a", 1);
+  client first, second;
+  open(first, facts());
+  next(first);
+  request_facts f = facts();
+  f.deadline_ns = now_ns() + 20 * ns_per_ms;
+  open(second, f);
+  next(second);
+  EXPECT_EQ(depth(), 1u);
+  ASSERT_TRUE(run_until([&] { return second.end.has_value(); }));
+  EXPECT_EQ(second.end->code, "request_timeout");
+  EXPECT_EQ(depth(), 0u);
+  EXPECT_GE(second.flow->queue_ns(), 10 * ns_per_ms);
+  EXPECT_EQ(recorder_.waits, 0) << "the histogram has successful waits only";
+  first.report(attempt_result::completed);
+}
+
+TEST_F(sessions, a_passed_deadline_takes_no_slot) {
+  start(plain);
+  fleet::agent &a = fleet_.add(pool_, "a", 1);
+  client c;
+  request_facts f = facts();
+  f.deadline_ns = now_ns() - 1;
+  open(c, f);
+  next(c);
+  ASSERT_TRUE(c.end);
+  EXPECT_EQ(c.end->code, "request_timeout");
+  EXPECT_EQ(a.slots.load().first, 0u);
+  EXPECT_TRUE(recorder_.attempts.empty());
+}
+
+TEST_F(sessions, a_client_that_leaves_while_waiting_leaves_the_line) {
+  start(plain);
+  fleet_.add(pool_, "a", 1);
+  client first, second, third;
+  open(first, facts());
+  next(first);
+  open(second, facts());
+  next(second);
+  open(third, facts());
+  next(third);
+  EXPECT_EQ(depth(), 2u);
+  second.flow.reset();
+  EXPECT_EQ(depth(), 1u);
+  first.report(attempt_result::completed);
+  run();
+  EXPECT_THAT(third.agents, ElementsAre("a"));
+  third.report(attempt_result::completed);
+}
+
+TEST_F(sessions, a_waiter_advances_when_nobody_is_left_to_wait_for) {
+  start("routing_policy: {strategy: least-loaded, match: {region: eu}}\n"
+        "fallback_chain: [{name: any, strategy: least-loaded}]");
+  fleet_.add(pool_, "a", 1, [](auto &i) { i.region = "eu"; });
+  client first, second;
+  open(first, facts());
+  next(first);
+  open(second, facts());
+  next(second);
+  EXPECT_EQ(depth(), 1u);
+  fleet_.add(pool_, "b", 1);
+  fleet_.set_standing(*pool_, "a", fleet::standing_unlinked);
+  run();
+  EXPECT_THAT(second.agents, ElementsAre("b"));
+  EXPECT_EQ(second.steps[0], "any");
+  first.report(attempt_result::link_lost);
+  second.report(attempt_result::completed);
+}
+
+TEST_F(sessions, a_signal_that_clears_a_gate_lets_a_waiter_in) {
+  start("routing_policy: {strategy: least-loaded, exclude_if: {kv_cache_utilization: {gt: 0.9}}}");
+  fleet_.add(pool_, "a", 1);
+  fleet_.add(pool_, "b", 1);
+  fleet_.signal(*pool_, "b", "kv_cache_utilization", 0.95);
+  client first, second;
+  open(first, facts());
+  next(first);
+  open(second, facts());
+  next(second);
+  EXPECT_EQ(depth(), 1u);
+  fleet_.signal(*pool_, "b", "kv_cache_utilization", 0.5);
+  EXPECT_TRUE(run_until([&] {
+    pool_->tick(now_ns());
+    return !second.agents.empty();
+  }));
+  EXPECT_THAT(second.agents, ElementsAre("b"));
+}
+
+TEST_F(sessions, a_busy_agent_is_waited_for_and_taken_when_its_mark_clears) {
+  start(plain);
+  fleet_.add(pool_, "a", 10);
+  client c;
+  open(c, facts());
+  next(c);
+  fleet_.set_standing(*pool_, "a", fleet::standing_busy);
+  c.report(attempt_result::refused, 0);
+  next(c);
+  EXPECT_EQ(c.agents.size(), 1u);
+  EXPECT_FALSE(c.end);
+  fleet_.set_standing(*pool_, "a", 0);
+  run();
+  EXPECT_THAT(c.agents, ElementsAre("a", "a"));
+}
+
+}  // namespace
+}  // namespace hive::routing
