@@ -53,6 +53,10 @@ class builder final : public YAML::EventHandler {
       : text_(text), file_(std::move(file)), bounds_(bounds) {}
 
   node take() {
+    if (!root_.file_) {  // empty text: there was no node, and still the file has a name
+      root_.file_ = file_;
+      root_.line_ = 1;
+    }
     name_paths(root_, "");
     return std::move(root_);
   }

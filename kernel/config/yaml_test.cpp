@@ -33,6 +33,8 @@ TEST(yaml, every_node_knows_its_file_line_and_path) {
   EXPECT_EQ(root.find("none"), nullptr);
 }
 
+TEST(yaml, empty_text_still_has_its_file) { EXPECT_EQ(parse("", "f.yaml")->where(), "f.yaml:1"); }
+
 TEST(yaml, refusals_say_what_and_where) {
   const std::pair<std::string, std::string> cases[] = {
       {"a: 1\nb: 2\na: 3\n", "f.yaml:3: the key \"a\" stands here and already on line 1; remove one"},
