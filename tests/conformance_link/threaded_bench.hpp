@@ -46,6 +46,7 @@ class open_directory final : public directory {
   void pong(std::string_view, const pong_info &, link_id) override { ++pongs; }
   void refused_busy(std::string_view, const pong_info &) override {}
   void draining(std::string_view, bool) override {}
+  void expired(std::string_view, bool) override {}
   void goodbye(std::string_view) override {}
   std::atomic<int> lost{0}, pongs{0};
 };
