@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -14,7 +15,7 @@ const std::string secret = "0123456789abcdef0123456789abcdef";
 
 class settings : public testing::Test {
  protected:
-  std::string file_ = (std::filesystem::path(testing::TempDir()) / "settings_test.yaml").string();
+  std::string file_ = (std::filesystem::path(testing::TempDir()) / ("settings_test." + std::to_string(::getpid()) + ".yaml")).string();
   environment env_ = {{"HIVENET_ROUTER_JWT_SECRET", secret}};
 
   void TearDown() override { std::filesystem::remove(file_); }

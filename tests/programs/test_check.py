@@ -46,8 +46,8 @@ class Check(unittest.TestCase):
             "plugins:\n  config:\n    gate: {nothing: {a: 1}}\n": ['router.yaml:3: plugins.config.gate.nothing: no gate "nothing"'],
             "plugins:\n  enable: [storage_lmdb, transport_zmq, gate_sttr]\n": ["plugins.enable[2]: there is no gate_sttr.so"],
             "plugins:\n  dirs: [no-such-folder]\n": ["plugins.dirs[0]: there is no folder no-such-folder"],
-            "policy_file: missing.yaml\n": ["missing.yaml: cannot read the policy file: No such file or directory"],
-            "policy_file: .\n": [".: is a folder, not a policy file"],
+            "policy_file: missing.yaml\n": ["missing.yaml: cannot be opened: No such file or directory"],
+            "policy_file: .\n": [".: not a regular file"],
             "policy_file: bad-policy.yaml\n": ["bad-policy.yaml:2:", "lest-loaded"],
             "policy_file: bad-rule.yaml\n": ["bad-rule.yaml", "srtt_upper"],
         }
