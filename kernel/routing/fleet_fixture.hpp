@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "fleet/agent.hpp"
 #include "fleet/lease.hpp"
@@ -27,6 +28,14 @@ struct test_fleet {
   fleet::column_table columns;
   fleet::kernel_columns kernel = fleet::intern_kernel_columns(columns);
   std::map<std::string, std::shared_ptr<fleet::agent>> agents;
+  std::vector<std::shared_ptr<fleet::agent>> made_ever;
+
+  test_fleet() = default;
+  test_fleet(const test_fleet &) = delete;
+  // Agents and pools hold each other; the registry parts them otherwise.
+  ~test_fleet() {
+    for (const auto &a : made_ever) pools_of(*a) = std::make_shared<const fleet::pool_list>();
+  }
 
   std::shared_ptr<fleet::pool> make_pool(const std::string &model) {
     return std::make_shared<fleet::pool>(model, columns, kernel);
@@ -46,6 +55,7 @@ struct test_fleet {
     pools_of(*made) = std::make_shared<fleet::pool_list>(fleet::pool_list{pool});
     pool->join(made, info);
     agents[name] = made;
+    made_ever.push_back(made);
     return *made;
   }
   void set_standing(fleet::pool &pool, const std::string &name, uint32_t bits) {

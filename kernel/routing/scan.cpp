@@ -72,7 +72,7 @@ bool violated(const threshold &t, const double *column, const uint64_t *sampled_
 
 void apply(const threshold &t, const double *column, const uint64_t *sampled_ns, uint64_t now_ns, uint8_t *keep, uint32_t n) {
   if (!column) {
-    if (t.exclude_missing) std::memset(keep, 0, n);
+    if (t.exclude_missing && n > 0) std::memset(keep, 0, n);
     return;
   }
   if (t.exclude_missing || (t.max_age_ns && sampled_ns)) {
