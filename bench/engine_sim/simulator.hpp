@@ -51,7 +51,7 @@ class simulator final : public http::service {
   simulator_options options_;
   engine_model model_;
   faults faults_;
-  uint64_t chats_ = 0, served_ = 0, gone_ = 0, connections_ = 0;
+  uint64_t chats_ = 0, served_ = 0, gone_ = 0;
   std::deque<std::string> last_requests_;  // JSON texts, newest last
 };
 

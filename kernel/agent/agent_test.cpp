@@ -38,10 +38,6 @@ TEST(windows, a_restarted_engine_starts_the_window_again_and_no_delta_is_negativ
   w.add(1 * ns_per_s, totals({10, 10, 10}, 1, 10));
   w.add(2 * ns_per_s, totals({2, 2, 2}, 0.2, 2));
   EXPECT_DOUBLE_EQ(w.recent()->total, 2);
-  growth_meter g;
-  EXPECT_EQ(g.add(100), 0);
-  EXPECT_EQ(g.add(130), 30);
-  EXPECT_EQ(g.add(5), 35);
   rate_meter r;
   EXPECT_FALSE(r.add(1 * ns_per_s, 100));
   EXPECT_DOUBLE_EQ(*r.add(3 * ns_per_s, 110), 5);

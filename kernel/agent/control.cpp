@@ -106,6 +106,7 @@ void control::on_probe(bool answered, uint32_t status, const std::string &body, 
   if (answered) codec_.parse(codec_.page_of(HIVE_PAGE_HEALTH), status, body, news);
   if (answered && news.state == HIVE_ENGINE_READY) {
     failures_ = 0;
+    well_ = true;
     if (!ready_ || !known_) discover();
     return;
   }
@@ -119,9 +120,12 @@ void control::on_probe(bool answered, uint32_t status, const std::string &body, 
   if (reason.empty()) reason = "the health page answered " + std::to_string(status);
   if (answered && news.state == HIVE_ENGINE_STARTING) {
     failures_ = 0;
+    well_ = false;
     return set_engine(false, "starting: " + reason);
   }
-  if (++failures_ >= options_.failure_threshold || !ready_) set_engine(false, std::move(reason));
+  if (++failures_ < options_.failure_threshold && ready_) return;
+  well_ = false;
+  set_engine(false, std::move(reason));
 }
 
 void control::discover() {
@@ -140,8 +144,10 @@ void control::on_models(bool answered, uint32_t status, const std::string &body,
   page_news news;
   if (answered) codec_.parse(codec_.page_of(HIVE_PAGE_MODELS), status, body, news);
   if (!answered || news.models.empty()) {
-    if (known_ && !answered) return;  // the health page decides about an engine that was there
-    const std::string why = answered ? "the engine lists no models" : "the list of models could not be read: " + trouble;
+    if (known_ && (!answered || status != 200)) return;  // the health page decides about an engine that was there
+    const std::string why = answered && status == 200 ? "the engine lists no models"
+                                                      : "the list of models could not be read: " +
+                                                            (answered ? "status " + std::to_string(status) : trouble);
     return set_engine(false, why);
   }
   std::vector<std::string> found = std::move(news.models);
@@ -155,9 +161,9 @@ void control::on_models(bool answered, uint32_t status, const std::string &body,
   const bool first = !known_;
   models_ = std::move(found);
   known_ = true;
-  failures_ = 0;
   if (changed && !first && ready_) events_.on_engine(true, {}, models_);
-  set_engine(true, {});
+  // A sick engine may still list its models.
+  if (well_ || codec_.page_of(HIVE_PAGE_HEALTH) < 0) set_engine(true, {});
 }
 
 void control::set_engine(bool ready, std::string reason) {

@@ -67,6 +67,7 @@ class control {
 
   bool known_ = false;                      // the models have been read once
   bool ready_ = false;
+  bool well_ = false;                       // what the health page said last
   std::string reason_ = "waiting for the engine";
   uint32_t failures_ = 0;
   bool metrics_broken_ = false;

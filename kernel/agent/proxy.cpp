@@ -38,11 +38,12 @@ class refused_request final : public link::agent_stream_events {
 class proxied_request final : public link::agent_stream_events, private http::call_events {
  public:
   proxied_request(proxy &owner, link::agent_stream &stream, const link::incoming_request &request,
-                  std::atomic<uint32_t> &in_flight_of_router, std::function<void()> slot_freed)
+                  std::atomic<uint32_t> &in_flight_of_router, bool release_at_head, std::function<void()> slot_freed)
       : owner_(owner),
         stream_(stream),
         buffered_head_(request.buffered_head),
         of_router_(in_flight_of_router),
+        release_at_head_(release_at_head),
         slot_freed_(std::move(slot_freed)) {
     of_router_.fetch_add(1, std::memory_order_relaxed);
     http::call_request call;
@@ -64,9 +65,7 @@ class proxied_request final : public link::agent_stream_events, private http::ca
   ~proxied_request() override {
     call_.reset();
     if (!over_) ++owner_.counters_.cancelled;
-    of_router_.fetch_sub(1, std::memory_order_relaxed);
-    owner_.slots_.give_back();
-    slot_freed_();
+    free_slot();
   }
 
   void on_body(std::string_view bytes, bool) override {
@@ -82,6 +81,14 @@ class proxied_request final : public link::agent_stream_events, private http::ca
  private:
   enum class mode { none, relay, hold, error };
 
+  void free_slot() {
+    if (freed_) return;
+    freed_ = true;
+    of_router_.fetch_sub(1, std::memory_order_relaxed);
+    owner_.slots_.give_back();
+    slot_freed_();
+  }
+
   void on_body_written(size_t n) override { stream_.body_consumed(n); }
 
   void on_head(const http::response_head &head) override {
@@ -91,6 +98,7 @@ class proxied_request final : public link::agent_stream_events, private http::ca
     const bool events = type != nullptr && lower(type->value).find("text/event-stream") != std::string::npos;
     if (head.status == 200 && (events || !buffered_head_)) {
       mode_ = mode::relay;
+      if (events && release_at_head_) free_slot();
       return stream_.head(head, events);
     }
     mode_ = head.status == 200 ? mode::hold : mode::error;
@@ -182,6 +190,8 @@ class proxied_request final : public link::agent_stream_events, private http::ca
   link::agent_stream &stream_;
   const bool buffered_head_;
   std::atomic<uint32_t> &of_router_;
+  const bool release_at_head_;
+  bool freed_ = false;
   const std::function<void()> slot_freed_;
   std::unique_ptr<http::call> call_;
   mode mode_ = mode::none;
@@ -203,7 +213,7 @@ proxy::proxy(loop &l, const engine_codec &codec, http::origin origin, slot_count
 proxy::~proxy() = default;
 
 std::unique_ptr<link::agent_stream_events> proxy::open(const link::incoming_request &request, link::agent_stream &stream,
-                                                       std::atomic<uint32_t> &in_flight_of_router,
+                                                       std::atomic<uint32_t> &in_flight_of_router, bool release_at_head,
                                                        std::function<void()> slot_freed) {
   const auto refuse = [&](link::cause why, std::string_view message) {
     ++counters_.refused;
@@ -215,7 +225,7 @@ std::unique_ptr<link::agent_stream_events> proxy::open(const link::incoming_requ
   if (!models_.contains(std::string(request.model))) return refuse(link::cause::unknown_model, "the engine does not serve this model");
   if (!slots_.take()) return refuse(link::cause::busy, "all slots are taken");
   ++counters_.opened;
-  return std::make_unique<proxied_request>(*this, stream, request, in_flight_of_router, std::move(slot_freed));
+  return std::make_unique<proxied_request>(*this, stream, request, in_flight_of_router, release_at_head, std::move(slot_freed));
 }
 
 }  // namespace hive::agent

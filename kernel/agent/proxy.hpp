@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <set>
 #include <string>
@@ -44,7 +45,8 @@ class proxy {
 
   // The listener for an incoming stream; refuses it by itself when it must.
   std::unique_ptr<link::agent_stream_events> open(const link::incoming_request &, link::agent_stream &,
-                                                  std::atomic<uint32_t> &in_flight_of_router, std::function<void()> slot_freed);
+                                                  std::atomic<uint32_t> &in_flight_of_router, bool release_at_head,
+                                                  std::function<void()> slot_freed);
   void set_models(std::set<std::string> models) { models_ = std::move(models); }
   void drain() { draining_ = true; }
   const proxy_counters &counters() const { return counters_; }

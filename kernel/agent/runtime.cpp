@@ -18,6 +18,12 @@ class runtime::connection final : private link::agent_link_handler {
         link_(owner.data_, target.transport, owner.identity_, *this, target.options) {}
 
   link::agent_router_link &link() { return link_; }
+  // What changed while the link was not welcome to hear it is told later.
+  void tell_models() {
+    if (told_ == owner_.metadata_ || !link_.welcomed()) return;
+    told_ = owner_.metadata_;
+    link_.models(told_);
+  }
   void send_signals(const std::vector<sampled_signal> &signals, std::string_view structured) {
     if (!link_.welcomed()) return;
     const uint64_t now = now_ns();
@@ -29,11 +35,12 @@ class runtime::connection final : private link::agent_link_handler {
 
  private:
   std::unique_ptr<link::agent_stream_events> on_open(const link::incoming_request &request, link::agent_stream &stream) override {
-    return owner_.proxy_->open(request, stream, in_flight_, [this] { link_.slot_freed(); });
+    return owner_.proxy_->open(request, stream, in_flight_, link_.slot_release_at_head(), [this] { link_.slot_freed(); });
   }
-  std::string metadata() override { return owner_.metadata_; }
+  std::string metadata() override { return told_ = owner_.metadata_; }
   void on_welcomed() override {
     observe::log("agent").info("registered with router {}", address_);
+    tell_models();
     link_.heartbeat(owner_.engine_ready_, owner_.engine_reason_);
   }
   void on_lost(std::string_view reason) override { observe::log("agent").warn("link to router {} lost: {}", address_, reason); }
@@ -43,8 +50,7 @@ class runtime::connection final : private link::agent_link_handler {
   }
   void on_drain_requested(uint64_t deadline_ms) override {
     observe::log("agent").info("router {} asks to drain within {} ms", address_, deadline_ms);
-    owner_.proxy_->drain();
-    link_.draining(deadline_ms);
+    link_.draining(deadline_ms);  // the link refuses new requests of this router; others go on
   }
   link::pong_info load() override {
     link::pong_info info;
@@ -56,6 +62,7 @@ class runtime::connection final : private link::agent_link_handler {
 
   runtime &owner_;
   const std::string address_;
+  std::string told_;  // the metadata this router knows
   std::atomic<uint32_t> in_flight_{0};
   link::agent_router_link link_;
 };
@@ -118,9 +125,7 @@ std::string runtime::metadata_json(const agent_options &o, const std::vector<std
 void runtime::on_engine(bool ready, const std::string &reason, const std::vector<std::string> &models) {
   data_.post([this, ready, reason, models] {
     proxy_->set_models(std::set<std::string>(models.begin(), models.end()));
-    std::string metadata = metadata_json(options_, models);
-    const bool changed = metadata != metadata_;
-    metadata_ = std::move(metadata);
+    metadata_ = metadata_json(options_, models);
     engine_ready_ = ready;
     engine_reason_ = reason;
     if (!dialling_) {
@@ -130,8 +135,7 @@ void runtime::on_engine(bool ready, const std::string &reason, const std::vector
       return beat();
     }
     for (auto &c : connections_) {
-      if (!c->link().welcomed()) continue;
-      if (changed) c->link().models(metadata_);
+      c->tell_models();
       c->link().heartbeat(engine_ready_, engine_reason_);  // an edge is told at once, not with the next beat
     }
   });
@@ -147,7 +151,6 @@ void runtime::on_signals(std::vector<sampled_signal> signals, std::string struct
 void runtime::beat() {
   uint64_t period = 5 * ns_per_s;
   for (auto &c : connections_) {
-    if (!c->link().welcomed()) continue;
     if (const uint64_t asked = c->link().heartbeat_period_ns(); asked != 0) period = std::min(period, asked);
     c->link().heartbeat(engine_ready_, engine_reason_);
   }

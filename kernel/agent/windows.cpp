@@ -85,11 +85,4 @@ std::optional<double> rate_meter::add(uint64_t now, double total) {
   return rate;
 }
 
-double growth_meter::add(double total) {
-  if (started_) grown_ += total >= last_ ? total - last_ : total;
-  started_ = true;
-  last_ = total;
-  return grown_;
-}
-
 }  // namespace hive::agent

@@ -53,15 +53,4 @@ class rate_meter {
   bool started_ = false;
 };
 
-// Growth of a running total since the first reading of this agent; a restart counts from zero.
-class growth_meter {
- public:
-  double add(double total);
-
- private:
-  double last_ = 0;
-  double grown_ = 0;
-  bool started_ = false;
-};
-
 }  // namespace hive::agent

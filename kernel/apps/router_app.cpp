@@ -258,13 +258,10 @@ void router_app::housekeeping() {
   if (now >= next_second_ns_) {
     next_second_ns_ = now + ns_per_s;
     router_->sweep();
-  }
-  if (now >= next_sweep_ns_) {
-    next_sweep_ns_ = now + 5 * ns_per_s;
-    storage_->post([](fleet::storage_client &store) {
-      const auto &ref = store.ref();
-      if (HIVE_HAS(hive_storage_vtable, ref.table, sweep) && ref.table->sweep != nullptr) ref.table->sweep(ref.self, now_ns() + ns_per_s);
-    });
+    const uint64_t errors = history_->stats().write_errors.load(std::memory_order_relaxed);
+    if (errors != told_write_errors_)
+      observe::log("storage").warn("agents' history could not be written {} time(s) since the start; it is kept in memory and tried again", errors);
+    told_write_errors_ = errors;
   }
 }
 

@@ -72,7 +72,7 @@ class router_app {
   std::unique_ptr<metrics_page> metrics_page_;
 
   callback_timer housekeeping_timer_, drain_timer_;
-  uint64_t next_second_ns_ = 0, next_sweep_ns_ = 0;
+  uint64_t next_second_ns_ = 0, told_write_errors_ = 0;
   uint64_t drain_deadline_ns_ = 0;
   bool draining_ = false;
   std::vector<std::string> link_addresses_;

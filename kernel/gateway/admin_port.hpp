@@ -1,8 +1,10 @@
 // Where requests under /admin go: parsed on a worker, answered on the control thread.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -23,7 +25,7 @@ struct admin_answer {
   std::string content_type = "application/json; charset=utf-8";
   std::string body;
   std::vector<std::pair<std::string, std::string>> fields;
-  std::string route;           // label for metrics
+  std::string_view route;      // static text: the label for metrics
 };
 
 class admin_port {

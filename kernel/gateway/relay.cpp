@@ -170,7 +170,13 @@ void relay::dispatch() {
   link::stream_failure why;
   const std::string peer = agent_;
   stream_ = context_.hub->open(peer, open, *this, std::make_unique<slot_keeper>(std::move(lease_)), why);
-  if (!stream_) on_failed(why);
+  if (stream_) return;
+  if (why.why != link::cause::protocol) return on_failed(why);
+  // The client's own header fields do not fit the link: nobody else could take them either.
+  end_attempt(attempt_result::terminal);
+  api_error error = make_error("request_invalid", std::move(why.message));
+  error.status = 431;
+  refuse(ended::rejected_request, error);
 }
 
 void relay::retry(attempt_result result, api_error error, std::string_view cause) {
@@ -236,7 +242,7 @@ void relay::on_gone(http::gone why) {
   lease_.reset();
   end_attempt(attempt_result::cancelled);
   record(why == http::gone::shutdown ? ended::shutdown : slow ? ended::client_slow : ended::client_gone,
-         committed_ ? engine_status_ : 499, slow ? "client_slow" : "client_gone");
+         committed_ && why != http::gone::client_left ? engine_status_ : 499, slow ? "client_slow" : "client_gone");
 }
 
 void relay::refuse(ended how, const api_error &error) {

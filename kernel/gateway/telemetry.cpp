@@ -16,6 +16,7 @@ std::string_view to_string(ended e) {
     case ended::rejected_capacity: return "rejected_capacity";
     case ended::rejected_queue: return "rejected_queue";
     case ended::rejected_auth: return "rejected_auth";
+    case ended::failed: return "failed";
     case ended::shutdown: return "shutdown";
   }
   return "unknown";

@@ -25,6 +25,7 @@ enum class ended : uint8_t {
   rejected_capacity,
   rejected_queue,
   rejected_auth,
+  failed,              // our own 5xx that is none of the others
   shutdown,
 };
 std::string_view to_string(ended e);

@@ -40,7 +40,7 @@ class admin_relay final : public http::responder {
 
   void on_body_failed(http::body_error why) override {
     admin_answer answer;
-    answer.status = why == http::body_error::too_large ? 413 : 400;
+    answer.status = why == http::body_error::too_large ? 413 : why == http::body_error::timed_out ? 408 : 400;
     answer.body = why == http::body_error::too_large ? "{\"error\":\"request body too large: the limit is 1 MiB\"}"
                                                      : "{\"error\":\"the request body could not be read\"}";
     finish(answer);
@@ -50,8 +50,11 @@ class admin_relay final : public http::responder {
 
  private:
   void finish(const admin_answer &answer) {
-    record(answer.status, answer.route.empty() ? "/admin" : std::string_view(answer.route),
-           answer.status < 400 ? ended::completed : answer.status == 401 ? ended::rejected_auth : ended::rejected_request);
+    record(answer.status, answer.route.empty() ? "/admin" : answer.route,
+           answer.status < 400     ? ended::completed
+           : answer.status == 401 ? ended::rejected_auth
+           : answer.status < 500  ? ended::rejected_request
+                                  : ended::failed);
     std::vector<http::field> fields = {{"Content-Type", answer.content_type}, {"X-Request-ID", request_.request_id}};
     for (const auto &[name, value] : answer.fields) fields.push_back({name, value});
     exchange_.respond({answer.status, fields}, answer.body);

@@ -59,7 +59,9 @@ agent_router_link::impl::~impl() {
     if (s->link) s->link->shut();
   by_peer_.clear();
   pump.stop(0);
-  slots.clear();  // frames that never left go back to a pool that stands below the slots
+  // Frames that never left go back to a pool that stands below the slots; listeners that go with their streams find no slot.
+  buried_streams_.clear();
+  const auto last = std::exchange(slots, {});
 }
 
 status agent_router_link::impl::start_transport() {

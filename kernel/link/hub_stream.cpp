@@ -206,6 +206,7 @@ void hub_stream::on_head(const record &r) {
   if (reader.bad() || r.aux < 100 || r.aux > 999) return give_up(kind::reset, cause::protocol, "a malformed HEAD", true);
   stream_head h{.status = static_cast<int>(r.aux), .fields = fields, .streaming = (r.flags & flag_streaming) != 0};
   h.rtt_ms = static_cast<double>(hub_.frame_ns - std::min(hub_.frame_ns, opened_ns_)) / ns_per_ms;
+  if (h.streaming && hub_.options.slot_release_at_head) held_.reset();  // the agent counts the same way
   if (events_) events_->on_head(h);
 }
 
