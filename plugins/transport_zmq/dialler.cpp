@@ -74,6 +74,8 @@ bool dialler::pump(budget &b, uint64_t &wake) {
   }
   if (state_ == state::over) return true;
   const int events = ready_events(socket_);
+  // The question itself eats the readiness of what has come since the drain: nothing else would announce it.
+  if (!ended_ && (state_ == state::up || state_ == state::closing) && (events & ZMQ_POLLIN) != 0) return false;
   if (state_ == state::up && blocked_ && !ended_) {
     if ((events & ZMQ_POLLOUT) != 0) {
       blocked_ = false;
