@@ -72,14 +72,15 @@ TEST(transport_zmq, connections_of_one_address_are_limited_and_free_their_place)
   std::vector<hive_peer> dialled;
   for (int i = 0; i < 3; ++i) dialled.push_back(agent.dial(router.bound));
   ASSERT_TRUE(drive({&router, &agent}, [&] { return router.peers.size() == 3 && agent.peers.size() == 3; }));
+  // The limit is watched from outside libzmq: a connection above it may be greeted before it is cut.
+  const auto live = [&] { return router.peers.size() - router.losses.size(); };
   const hive_peer above = agent.dial(router.bound);
-  ASSERT_TRUE(drive({&router, &agent}, [&] { return agent.losses_of(above) == 1; }));
-  EXPECT_EQ(router.peers.size(), 3u);
-  EXPECT_TRUE(router.losses.empty());
+  ASSERT_TRUE(drive({&router, &agent}, [&] { return agent.losses_of(above) == 1 && live() == 3; }));
   agent.close_peer(dialled[0], 1000);
-  ASSERT_TRUE(drive({&router, &agent}, [&] { return router.losses.size() == 1 && agent.losses.size() == 2; }));
-  agent.dial(router.bound);
-  EXPECT_TRUE(drive({&router, &agent}, [&] { return router.peers.size() == 4; }));
+  ASSERT_TRUE(drive({&router, &agent}, [&] { return live() == 2 && agent.losses_of(dialled[0]) == 1; }));
+  const hive_peer next = agent.dial(router.bound);
+  EXPECT_TRUE(drive({&router, &agent}, [&] { return live() == 3; }));
+  EXPECT_EQ(agent.losses_of(next), 0);
 }
 
 TEST(transport_zmq, loopback_is_exempt_from_the_limit_unless_asked) {
