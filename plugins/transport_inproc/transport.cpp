@@ -6,39 +6,46 @@
 
 namespace hive::transport_inproc {
 
-std::string transport::start(const hive_transport_setup &setup) {
-  if (events_ != nullptr) return "started twice";
-  if (box_->fd() < 0) return "no descriptor left for the mailbox";
-  if (setup.secret_key == nullptr || setup.public_key == nullptr || setup.events == nullptr) return "setup lacks a key or the events";
+namespace {
+void refuse_if(const std::string &why) {
+  if (!why.empty()) throw sdk::failure(HIVE_E_UNAVAILABLE, why);
+}
+}  // namespace
+
+void transport::start(const hive_transport_setup &setup) {
+  if (events_ != nullptr) refuse_if("started twice");
+  if (box_->fd() < 0) refuse_if("no descriptor left for the mailbox");
+  if (setup.secret_key == nullptr || setup.public_key == nullptr || setup.events == nullptr) refuse_if("setup lacks a key or the events");
   if (crypto_scalarmult_base(own_.data(), setup.secret_key) != 0 || std::memcmp(own_.data(), setup.public_key, own_.size()) != 0)
-    return "public_key does not belong to secret_key";
+    refuse_if("public_key does not belong to secret_key");
   if (setup.router_key != nullptr) {
     std::memcpy(router_.data(), setup.router_key, router_.size());
     pinned_ = true;
   }
   events_ = setup.events;
-  return {};
 }
 
-std::string transport::listen(std::string_view address, std::string &bound) {
-  if (events_ == nullptr || stopped_) return "listen outside of start and stop";
-  return bind_name(address, box_, bound);
+std::string transport::listen(std::string_view address) {
+  if (events_ == nullptr || stopped_) refuse_if("listen outside of start and stop");
+  std::string bound;
+  refuse_if(bind_name(address, box_, bound));
+  return bound;
 }
 
-std::string transport::connect(std::string_view address, hive_peer &out) {
-  if (events_ == nullptr || stopped_) return "connect outside of start and stop";
-  if (!pinned_) return "connect needs the router's public key in the setup";
-  if (std::string why = check_address(address); !why.empty()) return why;
+hive_peer transport::connect(std::string_view address) {
+  if (events_ == nullptr || stopped_) refuse_if("connect outside of start and stop");
+  if (!pinned_) refuse_if("connect needs the router's public key in the setup");
+  refuse_if(check_address(address));
   auto on = std::make_shared<wire>();
-  out = ++last_peer_;
+  const hive_peer peer = ++last_peer_;
   on->side[0].box = box_;
-  on->side[0].peer = out;
+  on->side[0].peer = peer;
   on->side[1].box = find_name(address);
-  links_.emplace(out, link{on, 0, false, false, std::string(address)});
+  links_.emplace(peer, link{on, 0, false, false, std::string(address)});
   event hello{event::dialled, on, 1, nullptr, own_, router_};
   if (on->side[1].box == nullptr || !on->side[1].box->post(std::move(hello)))
     box_->post({event::refused, on, 0, nullptr, {}, {}, HIVE_LOST_REFUSED, "nobody listens there"});
-  return {};
+  return peer;
 }
 
 uint64_t transport::pump(uint32_t max_messages, uint64_t max_ns) {
@@ -110,13 +117,13 @@ void transport::lose(hive_peer peer, int32_t reason, std::string_view text) {
   events_->on_lost(events_->ctx, peer, reason, hive_str{text.data(), text.size()});
 }
 
-hive_status transport::send(hive_peer peer, const hive_bytes *parts, size_t count) {
+hive_status transport::send(hive_peer peer, std::span<const hive_bytes> parts) {
   const auto found = links_.find(peer);
   if (found == links_.end()) return HIVE_GONE;
   link &l = found->second;
   if (!l.up || l.closing || !l.on->open.load()) return HIVE_GONE;
   size_t total = 0;
-  for (size_t i = 0; i < count && total <= max_message_bytes; ++i) total += parts[i].len;
+  for (const hive_bytes &part : parts) total += part.len;
   if (total == 0 || total > max_message_bytes) return HIVE_E_ARGUMENT;
   wire::half &other = l.on->side[1 - l.own];
   if (other.queued.load() >= hwm_) {
@@ -124,7 +131,7 @@ hive_status transport::send(hive_peer peer, const hive_bytes *parts, size_t coun
     // The reader may have emptied its queue before it could see the flag: then nobody would clear it.
     if (other.queued.load() > hwm_ / 2 || !other.starved.exchange(false)) return HIVE_FULL;
   }
-  message *m = message::make(parts, count, total);
+  message *m = message::make(parts.data(), parts.size(), total);
   other.queued.fetch_add(1);
   if (other.box->post({event::message_in, l.on, 1 - l.own, m})) return HIVE_OK;
   m->drop();
@@ -143,14 +150,7 @@ void transport::close_peer(hive_peer peer, uint32_t) {
   box_->post({event::closed, l.on, l.own, nullptr, {}, {}, HIVE_LOST_CLOSED, "closed"});
 }
 
-void transport::set_denied(const uint8_t *keys, size_t count) {
-  denied_.clear();
-  for (size_t i = 0; i < count; ++i) {
-    key32 key;
-    std::memcpy(key.data(), keys + i * key.size(), key.size());
-    denied_.insert(key);
-  }
-}
+void transport::set_denied(std::span<const sdk::transport_key> keys) { denied_ = {keys.begin(), keys.end()}; }
 
 void transport::stop(uint32_t) {
   if (events_ == nullptr || stopped_) return;

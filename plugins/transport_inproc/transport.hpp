@@ -9,6 +9,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "hive/sdk/transport.hpp"
 #include "network.hpp"
 
 namespace hive::transport_inproc {
@@ -17,20 +18,26 @@ inline constexpr size_t max_message_bytes = 256 * 1024;  // as over ZeroMQ
 
 class transport {
  public:
-  transport(const hive_host *host, uint32_t hwm) : host_(host), hwm_(hwm), box_(std::make_shared<mailbox>()) {}
+  static constexpr std::string_view id = "inproc";
+  static constexpr std::string_view version = "0.1.0";
+  static constexpr std::string_view summary = "Links inside one process, by pointer";
+  static constexpr std::string_view schema =
+      R"({"type":"object","additionalProperties":false,"properties":{"hwm":{"type":"integer","minimum":1,"maximum":1000000,"default":65536}}})";
+
+  explicit transport(const sdk::setup &s)
+      : host_(s.host.raw()), hwm_(static_cast<uint32_t>(s.options.integer("hwm", 65536))), box_(std::make_shared<mailbox>()) {}
   ~transport() { stop(0); }
   transport(const transport &) = delete;
   transport &operator=(const transport &) = delete;
 
-  // The first three return what went wrong, or empty.
-  std::string start(const hive_transport_setup &);
-  std::string listen(std::string_view address, std::string &bound);
-  std::string connect(std::string_view address, hive_peer &out);
+  void start(const hive_transport_setup &);
+  std::string listen(std::string_view address);
+  hive_peer connect(std::string_view address);
   int fd() const { return box_->fd(); }
   uint64_t pump(uint32_t max_messages, uint64_t max_ns);
-  hive_status send(hive_peer, const hive_bytes *parts, size_t count);
+  hive_status send(hive_peer, std::span<const hive_bytes> parts);
   void close_peer(hive_peer, uint32_t linger_ms);
-  void set_denied(const uint8_t *keys, size_t count);
+  void set_denied(std::span<const sdk::transport_key> keys);
   void stop(uint32_t linger_ms);
 
  private:

@@ -321,14 +321,8 @@ void router_side::lose(peer &p, int32_t reason, std::string_view text) {
   core_.raise_lost(p.id, reason, text);
 }
 
-void router_side::set_denied(const uint8_t *keys, size_t count) {
-  std::set<key32> denied;
-  for (size_t i = 0; i < count; ++i) {
-    key32 key;
-    std::memcpy(key.data(), keys + i * HIVE_KEY_BYTES, key.size());
-    denied.insert(key);
-  }
-  denied_ = std::move(denied);
+void router_side::set_denied(std::span<const key32> keys) {
+  denied_ = {keys.begin(), keys.end()};
   if (!domain_.empty()) core_.zmq->set_denied(domain_, denied_);
 }
 

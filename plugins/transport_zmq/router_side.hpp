@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <set>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -32,7 +33,7 @@ class router_side {
   bool pump(budget &, uint64_t &wake);
   hive_status send(hive_peer, const hive_bytes *parts, size_t count);
   void close_peer(hive_peer, uint32_t linger_ms);
-  void set_denied(const uint8_t *keys, size_t count);
+  void set_denied(std::span<const key32> keys);
   // Raises on_lost for every peer, lets libzmq send for at most linger_ms in the background.
   void stop(uint32_t linger_ms);
 

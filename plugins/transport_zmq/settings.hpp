@@ -3,8 +3,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <string_view>
+
+#include "hive/sdk/options.hpp"
 
 namespace hive::transport_zmq {
 
@@ -24,9 +25,19 @@ struct settings {
 };
 
 // JSON Schema of the instance's block, defaults and ranges included.
-std::string_view settings_schema();
+inline constexpr std::string_view settings_schema =
+    R"({"type":"object","additionalProperties":false,"properties":{
+"max_connections_per_ip":{"type":"integer","minimum":1,"maximum":65536,"default":32},
+"max_strangers":{"type":"integer","minimum":1,"maximum":65536,"default":256},
+"limit_loopback":{"type":"boolean","default":false},
+"io_threads":{"type":"integer","minimum":0,"maximum":64,"default":0},
+"connect_timeout_ms":{"type":"integer","minimum":50,"maximum":60000,"default":3000},
+"handshake_timeout_ms":{"type":"integer","minimum":50,"maximum":60000,"default":3000},
+"heartbeat_ms":{"type":"integer","minimum":50,"maximum":60000,"default":1000},
+"heartbeat_timeout_ms":{"type":"integer","minimum":100,"maximum":60000,"default":3000},
+"hwm":{"type":"integer","minimum":1,"maximum":1000000,"default":65536}}})";
 
-// `json` has been validated against the schema: an absent member takes its default. Returns what is wrong, or empty.
-std::string read_settings(std::string_view json, settings &out);
+// The block has passed the schema. Throws sdk::failure for what a schema cannot say.
+settings read_settings(const sdk::options &);
 
 }  // namespace hive::transport_zmq

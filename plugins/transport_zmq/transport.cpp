@@ -13,11 +13,15 @@ namespace hive::transport_zmq {
 namespace {
 // libzmq frees dead pipes only inside calls, and one lost edge must not stop a link for longer than this.
 constexpr uint64_t insurance_ns = 1000 * ns_per_ms;
+
+void refuse_if(const std::string &why) {
+  if (!why.empty()) throw sdk::failure(HIVE_E_UNAVAILABLE, why);
+}
 }  // namespace
 
-transport::transport(const hive_host *host, const settings &s) {
-  core_.host = host;
-  core_.set = s;
+transport::transport(const sdk::setup &s) {
+  core_.host = s.host.raw();
+  core_.set = read_settings(s.options);
 }
 
 transport::~transport() {
@@ -29,18 +33,18 @@ transport::~transport() {
   explicit_bzero(core_.secret.data(), core_.secret.size());
 }
 
-std::string transport::start(const hive_transport_setup &setup) {
-  if (started_) return "started twice";
-  if (setup.secret_key == nullptr || setup.public_key == nullptr || setup.events == nullptr) return "setup lacks a key or the events";
+void transport::start(const hive_transport_setup &setup) {
+  if (started_) refuse_if("started twice");
+  if (setup.secret_key == nullptr || setup.public_key == nullptr || setup.events == nullptr) refuse_if("setup lacks a key or the events");
   core_.epoll = epoll_create1(EPOLL_CLOEXEC);
-  if (core_.epoll < 0) return std::string("epoll: ") + std::strerror(errno);
+  if (core_.epoll < 0) refuse_if(std::string("epoll: ") + std::strerror(errno));
   const unsigned workers = std::max(setup.workers, 1u);
   const int io_threads = core_.set.io_threads != 0 ? core_.set.io_threads : static_cast<int>(std::min(workers, 64u));
   core_.zmq = context::acquire(io_threads);
   if (core_.zmq == nullptr) {
     ::close(core_.epoll);
     core_.epoll = -1;
-    return "libzmq could not start";
+    refuse_if("libzmq could not start");
   }
   core_.affinity = 1ull << (setup.worker % static_cast<unsigned>(core_.zmq->io_threads()));
   core_.events = setup.events;
@@ -52,33 +56,34 @@ std::string transport::start(const hive_transport_setup &setup) {
   }
   core_.pool = message_pool::make();
   started_ = true;
-  return {};
 }
 
-std::string transport::listen(std::string_view address, std::string &bound) {
+std::string transport::listen(std::string_view address) {
   literal at;
-  if (std::string why = parse_literal(address, at); !why.empty()) return why;
-  if (!started_) return "listen before start";
-  return router_.listen(at, bound);
+  refuse_if(parse_literal(address, at));
+  if (!started_) refuse_if("listen before start");
+  std::string bound;
+  refuse_if(router_.listen(at, bound));
+  return bound;
 }
 
-std::string transport::connect(std::string_view address, hive_peer &out) {
+hive_peer transport::connect(std::string_view address) {
   literal at;
-  if (std::string why = parse_literal(address, at); !why.empty()) return why;
-  if (at.port == 0) return "address \"" + std::string(address) + "\": port 0 cannot be dialled";
-  if (!started_) return "connect before start";
-  if (!core_.router) return "connect needs the router's public key in the setup";
+  refuse_if(parse_literal(address, at));
+  if (at.port == 0) refuse_if("address \"" + std::string(address) + "\": port 0 cannot be dialled");
+  if (!started_) refuse_if("connect before start");
+  if (!core_.router) refuse_if("connect needs the router's public key in the setup");
   auto d = std::make_unique<dialler>(core_, ++core_.last_peer);
-  if (std::string why = d->open(at); !why.empty()) return why;
-  out = d->id();
+  refuse_if(d->open(at));
+  const hive_peer peer = d->id();
   diallers_.push_back(std::move(d));
   want_pump();
-  return {};
+  return peer;
 }
 
-dialler *transport::find(hive_peer id) {
+dialler *transport::find(hive_peer peer) {
   for (const auto &d : diallers_)
-    if (d->id() == id) return d.get();
+    if (d->id() == peer) return d.get();
   return nullptr;
 }
 
@@ -103,20 +108,20 @@ uint64_t transport::pump(uint32_t max_messages, uint64_t max_ns) {
   return !done || asked_ ? 0 : wake;
 }
 
-hive_status transport::send(hive_peer id, const hive_bytes *parts, size_t count) {
+hive_status transport::send(hive_peer peer, std::span<const hive_bytes> parts) {
   hive_status answer = HIVE_GONE;
-  if (router_.owns(id))
-    answer = router_.send(id, parts, count);
-  else if (dialler *d = find(id); d != nullptr)
-    answer = d->send(parts, count);
+  if (router_.owns(peer))
+    answer = router_.send(peer, parts.data(), parts.size());
+  else if (dialler *d = find(peer); d != nullptr)
+    answer = d->send(parts.data(), parts.size());
   if (!pumping_) want_pump();
   return answer;
 }
 
-void transport::close_peer(hive_peer id, uint32_t linger_ms) {
-  if (router_.owns(id))
-    router_.close_peer(id, linger_ms);
-  else if (dialler *d = find(id); d != nullptr)
+void transport::close_peer(hive_peer peer, uint32_t linger_ms) {
+  if (router_.owns(peer))
+    router_.close_peer(peer, linger_ms);
+  else if (dialler *d = find(peer); d != nullptr)
     d->close_peer(linger_ms);
   want_pump();
 }

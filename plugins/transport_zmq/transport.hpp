@@ -9,26 +9,32 @@
 
 #include "core.hpp"
 #include "dialler.hpp"
+#include "hive/sdk/transport.hpp"
 #include "router_side.hpp"
 
 namespace hive::transport_zmq {
 
 class transport {
  public:
-  transport(const hive_host *host, const settings &s);
+  static constexpr std::string_view id = "zmq";
+  static constexpr std::string_view version = "0.1.0";
+  static constexpr std::string_view summary = "Links over ZeroMQ with CURVE: ROUTER listens, one DEALER a connection dials";
+  static constexpr std::string_view schema = settings_schema;
+  static void check(const sdk::options &o) { read_settings(o); }
+
+  explicit transport(const sdk::setup &);
   ~transport();
   transport(const transport &) = delete;
   transport &operator=(const transport &) = delete;
 
-  // The first three return what went wrong, or empty.
-  std::string start(const hive_transport_setup &);
-  std::string listen(std::string_view address, std::string &bound);
-  std::string connect(std::string_view address, hive_peer &out);
+  void start(const hive_transport_setup &);
+  std::string listen(std::string_view address);
+  hive_peer connect(std::string_view address);
   int fd() const { return core_.epoll; }
   uint64_t pump(uint32_t max_messages, uint64_t max_ns);
-  hive_status send(hive_peer, const hive_bytes *parts, size_t count);
+  hive_status send(hive_peer, std::span<const hive_bytes> parts);
   void close_peer(hive_peer, uint32_t linger_ms);
-  void set_denied(const uint8_t *keys, size_t count) { router_.set_denied(keys, count); }
+  void set_denied(std::span<const sdk::transport_key> keys) { router_.set_denied(keys); }
   void stop(uint32_t linger_ms);
 
  private:

@@ -43,6 +43,9 @@ class Check(unittest.TestCase):
             "storage: lmbd\n": ['storage: no storage "lmbd"', 'did you mean "lmdb"?'],
             "transport: zqm\n": ['transport: no transport "zqm"', 'did you mean "zmq"?'],
             "plugins:\n  config:\n    storage: {lmdb: {map_size_mb: big}}\n": ["router.yaml:3: plugins.config.storage.lmdb.map_size_mb:"],
+            "plugins:\n  config:\n    transport: {zmq: {hwm: 0}}\n": ["router.yaml:3: plugins.config.transport.zmq.hwm:"],
+            "plugins:\n  config:\n    transport: {zmq: {heartbeat_ms: 2000, heartbeat_timeout_ms: 1000}}\n":
+                ["router.yaml:3: plugins.config.transport.zmq", "heartbeat_timeout_ms (1000) must not be below heartbeat_ms (2000)"],
             "plugins:\n  config:\n    gate: {nothing: {a: 1}}\n": ['router.yaml:3: plugins.config.gate.nothing: no gate "nothing"'],
             "plugins:\n  enable: [storage_lmdb, transport_zmq, gate_sttr]\n": ["plugins.enable[2]: there is no gate_sttr.so"],
             "plugins:\n  dirs: [no-such-folder]\n": ["plugins.dirs[0]: there is no folder no-such-folder"],
