@@ -164,16 +164,7 @@ int main(int argc, char **argv) {
     std::cerr << loaded.err;
     return loaded.exit_code;
   }
-  if (!loaded.rest.empty()) {
-    if (loaded.rest[0] == "plugins") {
-      plugins::component_registry registry;
-      const status s = registry.load(apps::plugin_places(loaded.settings));
-      const int code = apps::plugins_command(registry, {loaded.rest.begin() + 1, loaded.rest.end()});
-      if (!s) std::cerr << "hivenet-agent: " << s.text() << "\n";
-      return code;
-    }
-    std::cerr << "hivenet-agent: '" << loaded.rest[0] << "' is not a command; there is: plugins list|show|check\n";
-    return 2;
-  }
+  if (!loaded.rest.empty())
+    return apps::run_command("hivenet-agent", loaded.rest, apps::plugin_places(loaded.settings), "there is: plugins list|show|check");
   return serve(loaded.settings, loaded.warnings);
 }

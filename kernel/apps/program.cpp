@@ -50,6 +50,8 @@ result<std::unique_ptr<plugins::instance>> make_instance(plugins::component_regi
   return plugins::instance::make(registry, *component, std::move(options), services);
 }
 
+namespace {
+
 int plugins_command(const plugins::component_registry &registry, const std::vector<std::string> &arguments) {
   const std::string verb = arguments.empty() ? "list" : arguments[0];
   if (verb == "list") {
@@ -75,6 +77,21 @@ int plugins_command(const plugins::component_registry &registry, const std::vect
   }
   std::cerr << "usage: plugins list [--json] | plugins show NAME | plugins check FILE\n";
   return 2;
+}
+
+}  // namespace
+
+int run_command(const std::string &program, const std::vector<std::string> &words, const plugins::settings &places,
+                const std::string &offered) {
+  if (words[0] != "plugins") {
+    std::cerr << program << ": '" << words[0] << "' is not a command; " << offered << "\n";
+    return 2;
+  }
+  plugins::component_registry registry;
+  const status s = registry.load(places);
+  const int code = plugins_command(registry, {words.begin() + 1, words.end()});
+  if (!s) std::cerr << program << ": " << s.text() << "\n";
+  return code;
 }
 
 }  // namespace hive::apps

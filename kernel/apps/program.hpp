@@ -20,8 +20,10 @@ void write_line(int fd, const std::string &line);
 result<std::unique_ptr<plugins::instance>> make_instance(plugins::component_registry &, plugins::host_services &, uint32_t kind,
                                                          const std::string &id, const std::string &name, const std::string &where);
 
-// `plugins list|show|check ...` of both programs; the exit code.
-int plugins_command(const plugins::component_registry &, const std::vector<std::string> &arguments);
+// The command in `words` (not empty): `plugins list|show|check ...` over the plugins of `places`, anything else is refused
+// with `offered`, the program's list of commands. Returns the exit code.
+int run_command(const std::string &program, const std::vector<std::string> &words, const plugins::settings &places,
+                const std::string &offered);
 
 // Crash line of the component on the stack, no SIGPIPE, libsodium ready. False: the process cannot run.
 bool start_process();
