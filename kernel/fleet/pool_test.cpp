@@ -29,8 +29,9 @@ struct house {
   }
   double value(const std::string &agent, const char *column, const char *model = "m") {
     const auto p = reg.find_pool(model);
+    const auto who = reg.find(agent);  // before the pool's lock: the registry's comes first
     std::lock_guard lock(p->mutex());
-    const auto index = p->index_of(*reg.find(agent));
+    const auto index = p->index_of(*who);
     return index ? p->value(reg.columns().find(column), *index) : -1;
   }
   manual_clock clock{1000 * ns_per_s};
@@ -94,9 +95,10 @@ TEST(pool, an_agent_keeps_its_index_and_an_empty_slot_is_used_again) {
   }
   h.add("B", 2);
   EXPECT_GT(p->epoch(), epoch);
+  const auto newcomer = h.reg.find("B");
   std::lock_guard lock(p->mutex());
   EXPECT_EQ(p->count(), 40u);
-  EXPECT_EQ(p->index_of(*h.reg.find("B")), 7u);
+  EXPECT_EQ(p->index_of(*newcomer), 7u);
   EXPECT_EQ(p->free_slots(), 41u);
 }
 
@@ -114,7 +116,8 @@ TEST(pool, kernel_columns_follow_leases_and_share_load_with_utilization) {
       pool_section section(*p);
       EXPECT_TRUE(p->take(0));
     }
-    return lease(h.reg.find("A"), h.reg.find("A")->info(), p);
+    const auto who = h.reg.find("A");
+    return lease(who, who->info(), p);
   };
   lease one = take(), two = take();
   two.charge_tokens(700);
@@ -154,6 +157,7 @@ TEST(pool, a_full_agent_cannot_be_taken_and_its_row_says_so) {
   house h;
   h.add("A", 1, "\"m\",\"n\"");
   const auto m = h.reg.find_pool("m"), n = h.reg.find_pool("n");
+  const auto who = h.reg.find("A");
   {
     pool_section section(*m);
     ASSERT_TRUE(m->take(0));                            // n has not heard of it yet
@@ -162,8 +166,8 @@ TEST(pool, a_full_agent_cannot_be_taken_and_its_row_says_so) {
   EXPECT_EQ(n->free_slots(), 1u);
   EXPECT_FALSE(n->take(0));
   EXPECT_EQ(n->free_slots(), 0u);
-  EXPECT_EQ(h.reg.find("A")->counters.rejected, 1u);
-  h.reg.find("A")->slots.give_back();
+  EXPECT_EQ(who->counters.rejected, 1u);
+  who->slots.give_back();
 }
 
 TEST(pool, signals_become_columns_and_expire) {

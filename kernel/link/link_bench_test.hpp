@@ -280,7 +280,7 @@ class bench {
     return a;
   }
   // Runs the loop until `done` holds, at most `ms`.
-  bool until(const std::function<bool()> &done, uint64_t ms = 3000) {
+  bool until(const std::function<bool()> &done, uint64_t ms = 20'000) {
     const uint64_t limit = now_ns() + ms * ns_per_ms;
     while (!done()) {
       if (now_ns() > limit) return false;

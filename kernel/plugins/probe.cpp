@@ -42,7 +42,9 @@ void limit(int what, rlim_t soft, rlim_t hard) {
   const auto seconds = static_cast<rlim_t>(s.probe_timeout.count() / 1000 + 1);
   limit(RLIMIT_CPU, seconds, seconds + 1);
   limit(RLIMIT_CORE, 0, 0);
-  limit(RLIMIT_FSIZE, 0, 0);
+#ifndef __SANITIZE_THREAD__
+  limit(RLIMIT_FSIZE, 0, 0);  // the thread sanitizer keeps its records in a file
+#endif
   limit(RLIMIT_NOFILE, 64, 64);
 #ifndef HIVE_ADDRESS_SPACE_IS_SHADOWED
   limit(RLIMIT_AS, s.probe_memory, s.probe_memory);

@@ -35,12 +35,14 @@ function(hive_add_plugin name)
     find_program(HIVE_PLUGIN_CHECK hive-plugin-check REQUIRED)
     set(checker ${HIVE_PLUGIN_CHECK})
   endif()
-  # Thread sanitizer programs do not start on every builder; the description is the same without.
-  if(NOT HIVE_SANITIZE MATCHES "thread")
-    add_custom_command(TARGET ${name} POST_BUILD
-      COMMAND ${checker} --describe $<TARGET_FILE:${name}> --output ${HIVE_PLUGIN_OUTPUT_DIRECTORY}/${name}.plugin.json
-      BYPRODUCTS ${HIVE_PLUGIN_OUTPUT_DIRECTORY}/${name}.plugin.json VERBATIM)
+  # A program under the thread sanitizer starts only with a fixed address space.
+  set(fixed_addresses "")
+  if(HIVE_SANITIZE MATCHES "thread")
+    set(fixed_addresses setarch ${CMAKE_HOST_SYSTEM_PROCESSOR} -R)
   endif()
+  add_custom_command(TARGET ${name} POST_BUILD
+    COMMAND ${fixed_addresses} ${checker} --describe $<TARGET_FILE:${name}> --output ${HIVE_PLUGIN_OUTPUT_DIRECTORY}/${name}.plugin.json
+    BYPRODUCTS ${HIVE_PLUGIN_OUTPUT_DIRECTORY}/${name}.plugin.json VERBATIM)
   if(HIVE_TESTS)
     set(config "")
     if(P_CONFIG)

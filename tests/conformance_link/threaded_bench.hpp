@@ -81,6 +81,7 @@ class threaded_bench {
     o.router_boot_id = 77;
     o.workers = workers;
     o.stream_window = 64 * 1024;
+    o.open_limit_ns = 60 * ns_per_s;  // a sanitizer on a busy machine answers late; the limit has a test of its own
     std::vector<std::string> all;
     for (uint32_t w = 0; w < workers; ++w) {
       o.worker = w;
@@ -157,6 +158,24 @@ class threaded_bench {
       EXPECT_EQ(at[w].thread.on([&] { return at[w].slots; }), 0);
     }
     EXPECT_EQ(agent_thread.on([&] { return agent->link->in_flight; }), 0u);
+  }
+
+  // What every client has got so far and where the credit of its link is.
+  std::string text() {
+    std::string out;
+    for (uint32_t w = 0; w < workers; ++w) {
+      account r, a;
+      out += "worker " + std::to_string(w) + ": got";
+      at[w].thread.on([&] {
+        for (const auto &c : at[w].clients) out += ' ' + std::to_string(c->got) + (c->over() ? " (" + std::string(to_string(c->failed)) + ")" : "");
+        for (auto &[p, l] : at[w].side->hub->links()) r = read(*l);
+      });
+      a = agent_thread.on([&] { return read(*agent->link->slots[w]->link); });
+      out += "; router may send " + std::to_string(r.sendable) + " and owes " + std::to_string(r.owed) + ", agent may send " +
+             std::to_string(static_cast<int64_t>(a.sendable)) + " and owes " + std::to_string(a.owed) + "; " + std::to_string(r.streams.size()) + '/' +
+             std::to_string(a.streams.size()) + " streams\n";
+    }
+    return out;
   }
 
   transport_factory &factory;

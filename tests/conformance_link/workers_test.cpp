@@ -38,7 +38,8 @@ TEST_P(link_between_threads, clients_that_do_not_read_stop_neither_their_worker_
     w.thread.on([&] {
       for (int i = 0; i < 32; ++i) b.open(w, "/send/1000000").reads = false;
     });
-  EXPECT_TRUE(b.until([&] { return b.on_every([](worker &w) { return threaded_bench::every(w, [](const client &c) { return c.got >= 64 * 1024; }); }); }));
+  EXPECT_TRUE(b.until([&] { return b.on_every([](worker &w) { return threaded_bench::every(w, [](const client &c) { return c.got >= 64 * 1024; }); }); }))
+      << b.text();
   for (auto &w : b.at) w.thread.on([&] { b.open(w, "/send/5000000"); });
   EXPECT_TRUE(b.until([&] { return b.on_every([](worker &w) { return w.clients.back()->over(); }); }));
   b.on_every([](worker &w) {
