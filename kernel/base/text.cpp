@@ -65,16 +65,25 @@ std::string to_base58(std::span<const uint8_t> bytes) {
 }
 
 std::string make_uuid() {
-  std::array<uint8_t, 16> raw;
-  randombytes_buf(raw.data(), raw.size());
+  // One call of the system's source fills 256 ids: it would be a system call each request otherwise.
+  struct pool {
+    std::array<uint8_t, 4096> bytes;
+    size_t used = sizeof bytes;
+  };
+  thread_local pool random;
+  if (random.used == random.bytes.size()) {
+    randombytes_buf(random.bytes.data(), random.bytes.size());
+    random.used = 0;
+  }
+  uint8_t *const raw = random.bytes.data() + random.used;
+  random.used += 16;
   raw[6] = static_cast<uint8_t>((raw[6] & 0x0f) | 0x40);
   raw[8] = static_cast<uint8_t>((raw[8] & 0x3f) | 0x80);
-  std::string out;
-  out.reserve(36);
-  for (size_t i = 0; i < raw.size(); ++i) {
-    if (i == 4 || i == 6 || i == 8 || i == 10) out += '-';
-    out += hex_digits[raw[i] >> 4];
-    out += hex_digits[raw[i] & 15];
+  std::string out(36, '-');
+  for (size_t i = 0, at = 0; i < 16; ++i) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) ++at;
+    out[at++] = hex_digits[raw[i] >> 4];
+    out[at++] = hex_digits[raw[i] & 15];
   }
   return out;
 }

@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <mutex>
 #include <numeric>
+#include <set>
+#include <thread>
 
 #include "base/digest.hpp"
 #include "base/status.hpp"
@@ -30,9 +33,26 @@ TEST(text, base58_matches_the_key_vectors_of_the_security_sheet) {
             "a18dd697b3cd71cf3dcd695a9faa68320d2f0983d5f28566f33f734ec1dfd18f");
 }
 
+TEST(text, new_uuids_are_of_version_4_and_never_come_twice) {
+  std::set<std::string> seen;
+  std::mutex lock;
+  const auto make = [&] {
+    for (int i = 0; i < 1000; ++i) {  // more than the random bytes that a thread keeps
+      const std::string id = make_uuid();
+      const std::lock_guard hold(lock);
+      EXPECT_TRUE(is_uuid(id)) << id;
+      EXPECT_EQ(id[14], '4') << id;
+      EXPECT_NE(std::string_view("89ab").find(id[19]), std::string_view::npos) << id;
+      EXPECT_TRUE(seen.insert(id).second) << id;
+    }
+  };
+  std::thread other(make);
+  make();
+  other.join();
+}
+
 TEST(text, uuids_are_recognised_in_both_forms) {
   EXPECT_TRUE(is_uuid(make_uuid()));
-  EXPECT_NE(make_uuid(), make_uuid());
   EXPECT_TRUE(is_uuid("0123456789abcdef0123456789ABCDEF"));
   EXPECT_FALSE(is_uuid("0123456789abcdef0123456789abcde"));
   EXPECT_FALSE(is_uuid("{01234567-89ab-cdef-0123-456789abcdef}"));

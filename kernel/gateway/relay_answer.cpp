@@ -160,7 +160,8 @@ void relay::finish_buffered() {
     record(ended::completed, engine_status_, "");
     return exchange_.end();
   }
-  if (const auto found = http::usage_of_answer(held_); found.present) usage_ = usage_of(found);
+  // An agent that held the answer back has read it already, with the same eyes.
+  if (!usage_.known) usage_ = usage_of(http::usage_of_answer(held_));
   end_attempt(attempt_result::completed);
   first_byte_ns_ = now_ns();
   record(ended::completed, engine_status_, "");

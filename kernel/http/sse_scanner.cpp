@@ -1,102 +1,19 @@
 #include "http/sse_scanner.hpp"
 
-#include <simdjson.h>
-
-#include <algorithm>
 #include <cstring>
 #include <utility>
+
+#include "http/event_json.hpp"
 
 namespace hive::http {
 
 namespace {
 
-namespace dom = simdjson::dom;
 constexpr std::string_view bom = "\xEF\xBB\xBF";
 constexpr size_t kept_error = 4096;
-
-bool number_of(const dom::object &o, std::string_view key, uint64_t &out) {
-  return o[key].get_uint64().get(out) == simdjson::SUCCESS;
-}
-
-std::string_view text_of(const dom::object &o, std::string_view key) {
-  std::string_view text;
-  if (o[key].get_string().get(text) != simdjson::SUCCESS) return {};
-  return text;
-}
-
-// Reports merge: a prompt figure replaces an earlier one, a completion figure never goes back (spec/http-api.md 12.5).
-void merge_usage(const dom::object &parent, token_usage &usage) {
-  dom::object o;
-  if (parent["usage"].get_object().get(o) != simdjson::SUCCESS) return;
-  uint64_t prompt = 0, cached = 0, completion = 0;
-  const bool has_prompt = number_of(o, "prompt_tokens", prompt) || number_of(o, "input_tokens", prompt);
-  for (const char *key : {"cache_read_input_tokens", "cache_creation_input_tokens"}) {
-    uint64_t n = 0;
-    if (number_of(o, key, n)) cached += n;
-  }
-  const bool has_completion = number_of(o, "completion_tokens", completion) || number_of(o, "output_tokens", completion);
-  if (!has_prompt && !has_completion) return;
-  usage.present = true;
-  if (prompt + cached > 0) usage.prompt = prompt + cached;
-  usage.completion = std::max(usage.completion, completion);
-}
-
-void count_delta(stream_facts &f, std::string_view text) {
-  if (text.empty()) return;
-  f.content = true;
-  f.delta_bytes += text.size();
-  f.delta_pieces += 1;
-}
-
-void read_choice(const dom::object &choice, stream_facts &f) {
-  count_delta(f, text_of(choice, "text"));
-  if (!text_of(choice, "finish_reason").empty()) f.finished = true;
-  dom::object delta;
-  if (choice["delta"].get_object().get(delta) != simdjson::SUCCESS) return;
-  for (const char *key : {"content", "reasoning", "reasoning_content", "refusal"}) count_delta(f, text_of(delta, key));
-  dom::array calls;
-  if (delta["tool_calls"].get_array().get(calls) == simdjson::SUCCESS) {
-    for (const dom::element call : calls) {
-      f.content = true;
-      dom::object function;
-      if (call["function"].get_object().get(function) == simdjson::SUCCESS) count_delta(f, text_of(function, "arguments"));
-    }
-  }
-  dom::object function;
-  if (delta["function_call"].get_object().get(function) == simdjson::SUCCESS) {
-    f.content = true;
-    count_delta(f, text_of(function, "arguments"));
-  }
-}
-
-// Events that carry a `type`: Anthropic messages and OpenAI responses.
-void read_typed(std::string_view type, const dom::object &o, stream_facts &f) {
-  dom::object inner;
-  if (type == "error" || type == "response.failed") f.error = true;
-  if (type == "message_stop" || type == "response.completed" || type == "response.incomplete") f.done = true;
-  if (o["message"].get_object().get(inner) == simdjson::SUCCESS) merge_usage(inner, f.usage);
-  if (o["response"].get_object().get(inner) == simdjson::SUCCESS) merge_usage(inner, f.usage);
-  if (f.done) f.finished = true;
-  if (o["content_block"].get_object().get(inner) == simdjson::SUCCESS) {
-    if (text_of(inner, "type") == "tool_use") f.content = true;
-    count_delta(f, text_of(inner, "text"));
-  }
-  if (o["delta"].get_object().get(inner) == simdjson::SUCCESS) {
-    for (const char *key : {"text", "thinking", "partial_json"}) count_delta(f, text_of(inner, key));
-    if (!text_of(inner, "stop_reason").empty()) f.finished = true;
-  } else if (type.ends_with(".delta")) {
-    count_delta(f, text_of(o, "delta"));
-  }
-}
+constexpr size_t most_kept_shape = 1024;  // it stays as long as the stream does
 
 }  // namespace
-
-struct sse_scanner::parser {
-  dom::parser json;
-};
-
-sse_scanner::sse_scanner() = default;
-sse_scanner::~sse_scanner() = default;
 
 void sse_scanner::feed(std::string_view bytes) {
   while (bom_ < bom.size() && !bytes.empty()) {
@@ -172,6 +89,20 @@ void sse_scanner::line(std::string_view text) {
   }
 }
 
+// An event with the very bytes of the last one around another plain text is the same JSON: only that text is news.
+bool sse_scanner::like_last(std::string_view json) {
+  if (shape_.empty() || json.size() < shape_.size()) return false;
+  const size_t text = json.size() - shape_.size(), behind = shape_.size() - text_at_;
+  if (std::memcmp(json.data(), shape_.data(), text_at_) != 0) return false;
+  if (std::memcmp(json.data() + text_at_ + text, shape_.data() + text_at_, behind) != 0) return false;
+  if (!plain_text(json.substr(text_at_, text))) return false;
+  if (text == 0) return true;
+  facts_.content = true;
+  facts_.delta_bytes += text;
+  facts_.delta_pieces += 1;
+  return true;
+}
+
 void sse_scanner::data(std::string_view json) {
   ++facts_.events;
   while (!json.empty() && (json.back() == ' ' || json.back() == '\t')) json.remove_suffix(1);
@@ -180,36 +111,17 @@ void sse_scanner::data(std::string_view json) {
     return;
   }
   bool failed = error_event_;
-  if (!parser_) parser_ = std::make_unique<parser>();
-  dom::object o;
-  if (!json.empty() && parser_->json.parse(json.data(), json.size(), true).get_object().get(o) == simdjson::SUCCESS) {
-    dom::element error;
-    if (o["error"].get(error) == simdjson::SUCCESS && !error.is_null()) failed = true;
-    dom::array choices;
-    if (o["choices"].get_array().get(choices) == simdjson::SUCCESS) {
-      for (const dom::element choice : choices) {
-        dom::object c;
-        if (choice.get_object().get(c) == simdjson::SUCCESS) read_choice(c, facts_);
-      }
-    }
-    const bool had_error = std::exchange(facts_.error, false);
-    if (const std::string_view type = text_of(o, "type"); !type.empty()) read_typed(type, o, facts_);
-    if (text_of(o, "object") == "error") facts_.error = true;  // SGLang's flat form
-    failed = failed || facts_.error;
-    facts_.error = facts_.error || had_error;
-    merge_usage(o, facts_.usage);
+  if (!failed && like_last(json)) return;
+  lone_text lone;
+  if (scan_event(json, facts_, lone) == scan_result::not_read) failed = parse_event(json, facts_) || failed;
+  if (lone.size > 0 && json.size() - lone.size <= most_kept_shape) {
+    shape_.assign(json.substr(0, lone.offset));
+    shape_.append(json.substr(lone.offset + lone.size));
+    text_at_ = lone.offset;
   }
   if (!failed) return;
   facts_.error = true;
   if (facts_.error_text.empty()) facts_.error_text = json.substr(0, kept_error);
-}
-
-token_usage usage_of_answer(std::string_view json) {
-  token_usage usage;
-  dom::parser parser;
-  dom::object o;
-  if (!json.empty() && parser.parse(json.data(), json.size(), true).get_object().get(o) == simdjson::SUCCESS) merge_usage(o, usage);
-  return usage;
 }
 
 }  // namespace hive::http

@@ -6,38 +6,18 @@
 // pings and usage are not (field-notes "Streams").
 #pragma once
 
-#include <cstdint>
-#include <memory>
+#include <cstddef>
 #include <string>
 #include <string_view>
 
+#include "http/answer_facts.hpp"
+
 namespace hive::http {
-
-struct token_usage {
-  bool present = false;
-  uint64_t prompt = 0;      // cache reads and creations included
-  uint64_t completion = 0;
-};
-
-struct stream_facts {
-  bool content = false;     // something worth keeping was sent: no retry after it
-  bool error = false;       // an error event inside the stream
-  bool done = false;        // [DONE], or the dialect's own end event
-  bool finished = false;    // a finish or stop reason was seen
-  bool unread = false;      // a line exceeded max_line; what it held is not known
-  token_usage usage;
-  uint64_t delta_bytes = 0;   // of text deltas, raw, for estimates
-  uint64_t delta_pieces = 0;
-  uint64_t events = 0;        // data lines
-  std::string error_text;     // the first error's data, at most 4 KiB
-};
 
 class sse_scanner {
  public:
   static constexpr size_t max_line = 1 << 20;
 
-  sse_scanner();
-  ~sse_scanner();
   void feed(std::string_view bytes);
   void end();  // the body is over: a last line without its newline counts
   const stream_facts &facts() const { return facts_; }
@@ -45,18 +25,16 @@ class sse_scanner {
  private:
   void line(std::string_view text);
   void data(std::string_view json);
+  bool like_last(std::string_view json);
 
-  struct parser;
-  std::unique_ptr<parser> parser_;
   stream_facts facts_;
   std::string partial_;
+  std::string shape_;          // the last event that told of one text only, without that text
+  size_t text_at_ = 0;         // where in shape_ it stood
   bool skip_lf_ = false;       // a CR ended the last line; its LF may follow in the next read
   bool overlong_ = false;
   bool error_event_ = false;   // the current event is named "error"
   size_t bom_ = 0;             // bytes of a BOM seen at the very start; 3 = start is over
 };
-
-// Usage out of a complete JSON answer (or none); never fails it.
-token_usage usage_of_answer(std::string_view json);
 
 }  // namespace hive::http
