@@ -65,10 +65,10 @@ def test_models_that_changed_while_the_link_was_down_are_told_when_it_is_back(st
 def test_a_full_engine_whose_health_page_starves_stays_in(stack):
     engine = stack.start_engine()
     stack.start_router()
-    agent = stack.start_agent(engine, *FAST)
+    agent = stack.start_agent(engine, *FAST, "--backend-failure-threshold", "1")
     engine.faults(step_ms=50)
     done = {}
-    thread = threading.Thread(target=lambda: done.update(answer=stack.chat(stream=True, max_tokens=150)))
+    thread = threading.Thread(target=lambda: done.update(answer=stack.chat(stream=True, max_tokens=125)))
     thread.start()
     wait_for("it runs", lambda: engine.state()["running"] == 1)
     engine.faults(step_ms=50, health="hang")
@@ -92,7 +92,8 @@ class Plain(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self):
         if self.path == "/v1/models" and self.server.listed:
-            return self.answer(200, {"object": "list", "data": [{"id": "plain-model", "object": "model"}]})
+            return self.answer(200, {"object": "list", "data": [{"id": "plain-model", "object": "model",
+                                                                          "owned_by": self.server.owner}]})
         if self.path == "/deep/health":
             return self.answer(200 if self.server.well else 500, {})
         return self.answer(404, {"detail": "Not Found"})
@@ -103,7 +104,7 @@ class Plain(http.server.BaseHTTPRequestHandler):
             return self.answer(*self.server.refusal)
         self.answer(200, {"id": "1", "object": "chat.completion", "model": body["model"], "choices": [
             {"index": 0, "message": {"role": "assistant", "content": "hi"}, "finish_reason": "stop"}],
-            "usage": {"prompt_tokens": 3, "completion_tokens": 1, "total_tokens": 4}})
+            "usage": {"prompt_tokens": 41, "completion_tokens": 2, "total_tokens": 43}})
 
     def log_message(self, *_):
         pass
@@ -113,7 +114,7 @@ class Plain(http.server.BaseHTTPRequestHandler):
 def plain():
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Plain)
     server.daemon_threads = True
-    server.listed, server.well, server.refusal = True, True, None
+    server.listed, server.well, server.refusal, server.owner = True, True, None, "somebody"
     server.url = f"http://127.0.0.1:{server.server_address[1]}"
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
@@ -151,3 +152,14 @@ def test_a_custom_engine_without_a_list_serves_the_named_model_by_its_health_url
     wait_for("out", lambda: not stack.row(agent.peer_id)["status"]["backend_healthy"])
     plain.well = True
     wait_for("in", lambda: stack.row(agent.peer_id)["status"]["routable"])
+
+
+# A naive router books Infinity's characters as tokens, four times too many.
+@pytest.mark.parametrize("owner, tokens", [("somebody", 41), ("infinity", 11)])
+def test_usage_that_counts_characters_is_no_count_of_tokens(stack, plain, owner, tokens):
+    plain.owner = owner
+    stack.start_router()
+    agent = stack.start_agent(plain.url, *FAST, kind="openai")
+    answer = stack.chat(model="plain-model")
+    assert answer.json()["usage"]["prompt_tokens"] == 41, "the client gets what the engine said"
+    wait_for("counted", lambda: stack.row(agent.peer_id)["universal"]["input_tokens_total"] == tokens)
