@@ -228,6 +228,11 @@ void simulator::set_faults(std::string_view text, std::string &error) {
   f.error_after = static_cast<int>(number_of(o, "error_after", -1));
   f.role_only = number_of(o, "role_only", 0) != 0;
   f.count = static_cast<int>(number_of(o, "count", -1));
+  if (const json::value *list = o.if_contains("models"); list != nullptr && list->is_array()) {
+    f.models.emplace();
+    for (const json::value &m : list->as_array())
+      if (m.is_string()) f.models->emplace_back(m.as_string());
+  }
   faults_ = f;
   model_.options().step_ns = static_cast<uint64_t>(number_of(o, "step_ms", int64_t(options_.model.step_ns / ns_per_ms))) * ns_per_ms;
   model_.options().first_token_ns =
@@ -245,6 +250,7 @@ void simulator::on_request(http::exchange &exchange) {
     return exchange.read_body(64u << 20);
   }
   if (head.path == "/health") {
+    if (faults_.health == "missing") return now(404, "application/json", R"({"detail":"Not Found"})");
     if (faults_.health == "hang") return exchange.serve(std::make_unique<plain>());
     if (faults_.health == "starting")
       return now(503, "application/json", R"({"error":{"message":"Loading model","type":"unavailable_error","code":503}})");
@@ -271,7 +277,7 @@ std::string simulator::refusal_body(int, std::string_view what) {
 
 std::string simulator::models_page() const {
   std::string out = "{\"object\":\"list\",\"data\":[";
-  for (const std::string &m : options_.models) {
+  for (const std::string &m : faults_.models.value_or(options_.models)) {
     if (out.back() != '[') out += ',';
     out += "{\"id\":" + json::serialize(json::string(m)) + ",\"object\":\"model\",\"created\":1700000000,\"owned_by\":\"vllm\",\"max_model_len\":8192}";
   }

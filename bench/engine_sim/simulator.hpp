@@ -3,6 +3,7 @@
 
 #include <deque>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,7 +14,8 @@ namespace hive::sim {
 
 // Switches, set as JSON by POST /sim/faults; {} turns all off.
 struct faults {
-  std::string health = "ok";      // ok | starting | down | hang
+  std::string health = "ok";      // ok | starting | down | hang | missing
+  std::optional<std::vector<std::string>> models;  // list these; chats still want one of the real ones
   int status = 0;                 // answer chats with this status...
   std::string body;               // ...and this body
   int retry_after = -1;

@@ -73,7 +73,13 @@ constexpr std::pair<const char *, const char *> engine_series[] = {
     {"kv_cache_utilization", "agent_engine_kv_cache_utilization"}, {"running_requests", "agent_engine_running_requests"},
     {"waiting_requests", "agent_engine_waiting_requests"},         {"avg_ttft_seconds", "agent_engine_avg_ttft_seconds"},
     {"p90_ttft_seconds", "agent_engine_p90_ttft_seconds"},         {"avg_itl_seconds", "agent_engine_avg_itl_seconds"},
-    {"p90_itl_seconds", "agent_engine_p90_itl_seconds"},           {"predicted_tokens_per_second", "agent_engine_predicted_tps"},
+    {"p90_itl_seconds", "agent_engine_p90_itl_seconds"},           {"p50_ttft_seconds", "agent_engine_p50_ttft_seconds"},
+    {"p99_ttft_seconds", "agent_engine_p99_ttft_seconds"},         {"p50_itl_seconds", "agent_engine_p50_itl_seconds"},
+    {"p99_itl_seconds", "agent_engine_p99_itl_seconds"},           {"lifetime_avg_ttft_seconds", "agent_engine_lifetime_avg_ttft_seconds"},
+    {"lifetime_p90_ttft_seconds", "agent_engine_lifetime_p90_ttft_seconds"},
+    {"lifetime_avg_itl_seconds", "agent_engine_lifetime_avg_itl_seconds"},
+    {"lifetime_p90_itl_seconds", "agent_engine_lifetime_p90_itl_seconds"},
+    {"predicted_tokens_per_second", "agent_engine_predicted_tps"},
     {"prompt_tokens_per_second", "agent_engine_prompt_tps"}};
 
 }  // namespace

@@ -21,10 +21,12 @@ namespace {
 
 constexpr uint32_t agent_gone = fleet::standing_unlinked | fleet::standing_silent | fleet::standing_removed;
 
-// The sheet's engine block, in its order.
+// The sheet's engine block, in its order, then what it lacks.
 constexpr const char *engine_fields[] = {"kv_cache_utilization", "running_requests", "waiting_requests", "avg_ttft_seconds",
                                          "p90_ttft_seconds",     "avg_itl_seconds",  "p90_itl_seconds",
-                                         "predicted_tokens_per_second", "prompt_tokens_per_second"};
+                                         "predicted_tokens_per_second", "prompt_tokens_per_second",
+                                         "lifetime_avg_ttft_seconds", "lifetime_p90_ttft_seconds",
+                                         "lifetime_avg_itl_seconds", "lifetime_p90_itl_seconds"};
 
 void put_if(json::object &o, const char *key, const std::string &value) {
   if (!value.empty()) o[key] = value;

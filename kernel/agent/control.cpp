@@ -11,44 +11,68 @@
 namespace hive::agent {
 
 namespace {
+
 constexpr size_t most_page_bytes = 16 << 20;
-constexpr uint64_t models_period_ns = 30 * ns_per_s;
 constexpr uint64_t start_probe_ns = ns_per_s / 5;  // until the engine has been ready once
+constexpr uint64_t page_timeout_ns = 5 * ns_per_s;
+
+hive_page get_page(std::string_view path) {
+  return {sizeof(hive_page), HIVE_PAGE_HEALTH, HIVE_STR("GET"), {path.data(), path.size()}, 0, 0};
+}
+
 }  // namespace
+
+struct control::page_answer {
+  bool answered = false;
+  bool timed_out = false;   // not answered within the page's time, as against refused or cut
+  uint32_t status = 0;
+  std::string body;
+  std::string trouble;      // why it was not answered
+};
 
 // One page on its way. Destroying it ends the request.
 class control::fetch final : private http::call_events {
  public:
-  using done_fn = std::function<void(bool, uint32_t, const std::string &, const std::string &)>;
-
-  fetch(http::client &client, const hive_page &page, done_fn done) : done_(std::move(done)) {
+  fetch(http::client &client, const hive_page &page, std::function<void(const page_answer &)> done) : done_(std::move(done)) {
     http::call_request request;
     request.method.assign(page.method.ptr, page.method.len);
     request.target.assign(page.path.ptr, page.path.len);
     request.fields = {{"Accept", "*/*"}};
-    request.deadline_ns = now_ns() + (page.timeout_ms == 0 ? 5000 : page.timeout_ms) * ns_per_ms;
+    request.deadline_ns = now_ns() + (page.timeout_ms == 0 ? page_timeout_ns : page.timeout_ms * ns_per_ms);
     request.first_byte_deadline_ns = request.deadline_ns;
     call_ = client.start(std::move(request), *this);
   }
 
  private:
-  void on_head(const http::response_head &head) override { status_ = static_cast<uint32_t>(head.status); }
+  void on_head(const http::response_head &head) override { answer_.status = static_cast<uint32_t>(head.status); }
   void on_data(std::string_view bytes) override {
-    // A page past the bound is cut; the adapters read the whole lines of what is left.
-    if (body_.size() < most_page_bytes) body_.append(bytes.substr(0, most_page_bytes - body_.size()));
+    if (cut_) return;
+    std::string &body = answer_.body;
+    const size_t room = most_page_bytes - body.size();
+    body.append(bytes.substr(0, room));
+    if (bytes.size() <= room) return;
+    // A page past the bound is cut between two lines, so that no number is cut in two.
+    cut_ = true;
+    body.resize(body.rfind('\n') + 1);
   }
-  void on_end() override { finish(true, {}); }
-  void on_failed(const http::call_failure &failure) override { finish(false, failure.message); }
-  void finish(bool answered, const std::string &trouble) {
-    const done_fn done = std::move(done_);
-    const std::string body = std::move(body_);
-    const uint32_t status = status_;
-    done(answered, status, body, trouble);  // may destroy this
+  void on_end() override {
+    answer_.answered = true;
+    finish();
+  }
+  void on_failed(const http::call_failure &failure) override {
+    answer_.timed_out = failure.timed_out;
+    answer_.trouble = failure.message;
+    finish();
+  }
+  void finish() {
+    const auto done = std::move(done_);
+    const page_answer answer = std::move(answer_);
+    done(answer);  // may destroy this
   }
 
-  done_fn done_;
-  uint32_t status_ = 0;
-  std::string body_;
+  std::function<void(const page_answer &)> done_;
+  page_answer answer_;
+  bool cut_ = false;
   std::unique_ptr<http::call> call_;
 };
 
@@ -59,111 +83,160 @@ control::control(loop &l, const engine_codec &codec, http::origin origin, const 
       options_(options),
       slots_(slots),
       events_(events),
-      client_(l, std::move(origin), http::client_options{}),
+      client_(l, std::move(origin), client_options()),
       hardware_(options.gpu_devices_file),
       probe_timer_([this] { probe(); }),
       models_timer_([this] { discover(); }),
       metrics_timer_([this] { poll_metrics(); }),
+      load_timer_([this] { poll_load(); }),
       hardware_timer_([this] { sample_hardware(); }),
-      publish_timer_([this] { publish(); }) {}
+      publish_timer_([this] { publish(); }),
+      signals_(codec) {
+  if (options.health_url.empty()) return;
+  if (auto where = http::parse_origin(options.health_url)) {
+    health_path_ = where->base.empty() ? "/" : std::exchange(where->base, {});
+    health_client_ = std::make_unique<http::client>(l, *std::move(where), client_options());
+  } else {
+    observe::log("agent").error("the health URL is not used: {}", where.why().text());
+  }
+}
 
 control::~control() = default;
+
+http::client_options control::client_options() const {
+  http::client_options o;
+  o.requests_per_connection = codec_.description().requests_per_connection;
+  if (codec_.description().idle_limit_ms != 0) o.idle_limit_ns = codec_.description().idle_limit_ms * ns_per_ms;
+  return o;
+}
 
 void control::start() {
   if (!hardware_.gpu_trouble().empty()) observe::log("hardware").info("no GPU readings: {}", hardware_.gpu_trouble());
   probe();
   sample_hardware();
   poll_metrics();
+  poll_load();
   loop_.arm_in(publish_timer_, options_.signal_interval_ns);
 }
 
 void control::stop() {
-  for (callback_timer *t : {&probe_timer_, &models_timer_, &metrics_timer_, &hardware_timer_, &publish_timer_}) t->disarm();
-  probe_fetch_.reset();
-  models_fetch_.reset();
-  metrics_fetch_.reset();
+  for (callback_timer *t : {&probe_timer_, &models_timer_, &metrics_timer_, &load_timer_, &hardware_timer_, &publish_timer_}) t->disarm();
+  for (auto *f : {&probe_fetch_, &models_fetch_, &metrics_fetch_, &load_fetch_}) f->reset();
 }
 
-void control::get(int page, std::unique_ptr<fetch> &slot,
-                  void (control::*done)(bool, uint32_t, const std::string &, const std::string &)) {
+uint64_t control::period_of(int page, uint64_t own_ns) const {
+  const uint32_t asked_ms = page < 0 ? 0 : codec_.page(page).period_ms;
+  return asked_ms == 0 ? own_ns : asked_ms * ns_per_ms;
+}
+
+void control::get(http::client &client, const hive_page &page, std::unique_ptr<fetch> &slot, on_page done) {
   if (slot) return;  // the previous one has its own deadline; never two of a kind at once
-  slot = std::make_unique<fetch>(client_, codec_.page(page),
-                                 [this, &slot, done](bool answered, uint32_t status, const std::string &body, const std::string &trouble) {
-                                   const auto keep = std::move(slot);
-                                   (this->*done)(answered, status, body, trouble);
-                                 });
+  slot = std::make_unique<fetch>(client, page, [this, &slot, done](const page_answer &answer) {
+    const auto keep = std::move(slot);
+    (this->*done)(answer);
+  });
 }
 
 void control::probe() {
-  loop_.arm_in(probe_timer_, known_ ? options_.health_interval_ns : std::min(start_probe_ns, options_.health_interval_ns));
   const int page = codec_.page_of(HIVE_PAGE_HEALTH);
-  if (page < 0) return discover();
-  get(page, probe_fetch_, &control::on_probe);
+  const uint64_t period = health_client_ ? options_.health_interval_ns : period_of(page, options_.health_interval_ns);
+  loop_.arm_in(probe_timer_, known_ ? period : std::min(start_probe_ns, period));
+  if (health_client_) return get(*health_client_, get_page(health_path_), probe_fetch_, &control::on_health_url);
+  if (page >= 0) return get(client_, codec_.page(page), probe_fetch_, &control::on_probe);
+  models_decide_ = true;
+  discover();
 }
 
-void control::on_probe(bool answered, uint32_t status, const std::string &body, const std::string &trouble) {
+void control::on_health_url(const page_answer &answer) {
+  if (!answer.answered) return engine_failed(answer, answer.trouble);
+  const bool good = answer.status == 200;
+  judge_health(answer, good ? HIVE_ENGINE_READY : HIVE_ENGINE_DOWN, "the health URL answered " + std::to_string(answer.status));
+}
+
+void control::on_probe(const page_answer &answer) {
+  if (!answer.answered) return engine_failed(answer, answer.trouble);
   page_news news;
-  if (answered) codec_.parse(codec_.page_of(HIVE_PAGE_HEALTH), status, body, news);
-  if (answered && news.state == HIVE_ENGINE_READY) {
-    failures_ = 0;
-    well_ = true;
+  const bool read = codec_.parse(codec_.page_of(HIVE_PAGE_HEALTH), answer.status, answer.body, news);
+  models_decide_ = read && news.state == 0;
+  if (models_decide_) return discover();
+  judge_health(answer, news.state, std::move(news.reason));
+}
+
+void control::judge_health(const page_answer &answer, int32_t state, std::string reason) {
+  if (state == HIVE_ENGINE_READY) {
+    on_well();
     if (!ready_ || !known_) discover();
     return;
   }
-  // A full engine may starve its own health page; while its answers flow it is busy, not dead.
-  const uint64_t alive = slots_.last_engine_byte_ns.load(std::memory_order_relaxed);
-  if (!answered && alive != 0 && now_ns() - alive < options_.health_interval_ns + ns_per_s) {
-    failures_ = 0;
-    return;
-  }
-  std::string reason = answered ? news.reason : trouble;
-  if (reason.empty()) reason = "the health page answered " + std::to_string(status);
-  if (answered && news.state == HIVE_ENGINE_STARTING) {
-    failures_ = 0;
-    well_ = false;
-    return set_engine(false, "starting: " + reason);
-  }
-  if (++failures_ < options_.failure_threshold && ready_) return;
+  if (reason.empty()) reason = "the health page answered " + std::to_string(answer.status);
+  if (state != HIVE_ENGINE_STARTING) return engine_failed(answer, std::move(reason));
+  failures_ = 0;
+  well_ = false;
+  set_engine(false, "starting: " + reason);
+}
+
+void control::on_well() {
+  failures_ = 0;
+  well_ = true;
+  last_well_ns_ = now_ns();
+}
+
+// A full engine may starve its own pages; while it works it is busy, not dead.
+bool control::busy() const {
+  const uint64_t byte = slots_.last_engine_byte_ns.load(std::memory_order_relaxed), now = now_ns();
+  if (byte != 0 && now - byte < options_.health_interval_ns + ns_per_s) return true;
+  const uint64_t heard = std::max(byte, last_well_ns_);
+  return slots_.in_flight.load(std::memory_order_relaxed) > 0 && heard != 0 && now - heard < options_.busy_limit_ns;
+}
+
+void control::engine_failed(const page_answer &answer, std::string reason) {
+  ++failures_;
+  if (answer.timed_out && busy()) return;
+  if (failures_ < options_.failure_threshold && ready_) return;
   well_ = false;
   set_engine(false, std::move(reason));
 }
 
 void control::discover() {
-  loop_.arm_in(models_timer_, models_period_ns);
   const int page = codec_.page_of(HIVE_PAGE_MODELS);
-  if (page < 0) {
-    if (options_.models.empty()) return set_engine(false, "the engine lists no models: name one with --model");
-    models_ = options_.models;
-    known_ = true;
-    return set_engine(true, {});
-  }
-  get(page, models_fetch_, &control::on_models);
+  loop_.arm_in(models_timer_, period_of(page, options_.models_interval_ns));
+  if (page >= 0) return get(client_, codec_.page(page), models_fetch_, &control::on_models);
+  if (options_.models.empty()) return set_engine(false, "the engine lists no models: name one with --model");
+  take_models(options_.models);
 }
 
-void control::on_models(bool answered, uint32_t status, const std::string &body, const std::string &trouble) {
+void control::on_models(const page_answer &answer) {
   page_news news;
-  if (answered) codec_.parse(codec_.page_of(HIVE_PAGE_MODELS), status, body, news);
-  if (!answered || news.models.empty()) {
-    if (known_ && (!answered || status != 200)) return;  // the health page decides about an engine that was there
-    const std::string why = answered && status == 200 ? "the engine lists no models"
-                                                      : "the list of models could not be read: " +
-                                                            (answered ? "status " + std::to_string(status) : trouble);
-    return set_engine(false, why);
-  }
-  std::vector<std::string> found = std::move(news.models);
-  if (!options_.models.empty()) {
+  const bool read = answer.answered && codec_.parse(codec_.page_of(HIVE_PAGE_MODELS), answer.status, answer.body, news);
+  const bool listed = read && answer.status == 200;
+  const bool keeps_no_list = answer.answered && (answer.status == 404 || answer.status == 405 || answer.status == 501);
+  if (keeps_no_list && !options_.models.empty()) return take_models(options_.models);
+  if (listed && !news.models.empty()) {
+    if (options_.models.empty()) return take_models(std::move(news.models));
     for (const std::string &wanted : options_.models)
-      if (std::find(found.begin(), found.end(), wanted) == found.end() && !known_)
-        observe::log("agent").warn("the engine does not list model '{}' named by --model; it lists {}", wanted, found.front());
-    found = options_.models;
+      if (std::find(news.models.begin(), news.models.end(), wanted) == news.models.end() && !known_)
+        observe::log("agent").warn("the engine does not list model '{}' named by --model; it lists {}", wanted, news.models.front());
+    return take_models(options_.models);
   }
+  if (models_decide_ && news.state == HIVE_ENGINE_STARTING) return judge_health(answer, news.state, std::move(news.reason));
+  std::string why = listed ? "the engine lists no models"
+                           : "the list of models could not be read: " +
+                                 (answer.answered ? "status " + std::to_string(answer.status) : answer.trouble);
+  if (listed || !known_) return set_engine(false, std::move(why));
+  // The health page decides about an engine that was there; where there is none, this is it.
+  if (models_decide_) engine_failed(answer, std::move(why));
+}
+
+void control::take_models(std::vector<std::string> found) {
   const bool changed = found != models_;
   const bool first = !known_;
   models_ = std::move(found);
   known_ = true;
+  if (models_decide_) on_well();
+  if (changed && !first) observe::log("agent").info("the engine lists {} model(s) now, first '{}'", models_.size(), models_.front());
   if (changed && !first && ready_) events_.on_engine(true, {}, models_);
   // A sick engine may still list its models.
-  if (well_ || codec_.page_of(HIVE_PAGE_HEALTH) < 0) set_engine(true, {});
+  if (well_) set_engine(true, {});
 }
 
 void control::set_engine(bool ready, std::string reason) {
@@ -177,40 +250,37 @@ void control::set_engine(bool ready, std::string reason) {
 }
 
 void control::poll_metrics() {
-  loop_.arm_in(metrics_timer_, options_.engine_interval_ns);
   const int page = codec_.page_of(HIVE_PAGE_METRICS);
-  if (page >= 0) get(page, metrics_fetch_, &control::on_metrics);
+  loop_.arm_in(metrics_timer_, period_of(page, options_.engine_interval_ns));
+  if (page >= 0) get(client_, codec_.page(page), metrics_fetch_, &control::on_metrics);
 }
 
-void control::on_metrics(bool answered, uint32_t status, const std::string &body, const std::string &trouble) {
+void control::on_metrics(const page_answer &answer) {
   page_news news;
-  const bool read = answered && codec_.parse(codec_.page_of(HIVE_PAGE_METRICS), status, body, news);
-  if (!read) {
+  if (!answer.answered || !codec_.parse(codec_.page_of(HIVE_PAGE_METRICS), answer.status, answer.body, news)) {
     if (!metrics_broken_ && ready_)
-      observe::log("agent").warn("the engine's metrics page cannot be read: {}", answered ? "status " + std::to_string(status) : trouble);
+      observe::log("agent").warn("the engine's metrics page cannot be read: {}",
+                                 answer.answered ? "status " + std::to_string(answer.status) : answer.trouble);
     metrics_broken_ = metrics_broken_ || ready_;
     return;
   }
   if (metrics_broken_) observe::log("agent").info("the engine's metrics page can be read again");
   metrics_broken_ = false;
-  const uint64_t now = now_ns();
-  const auto put = [&](const std::string &name, std::optional<double> value) {
-    if (value) signals_[name] = {name, *value, now};
-  };
-  for (const auto &[name, value] : news.gauges) put(name, value);
-  for (const auto &[name, total] : news.counters) {
-    put(name + "_per_second", rates_[name].add(now, total));
-    counters_[name] = total;
-  }
-  for (auto &[name, values] : news.labelled) labelled_[name] = std::move(values);
-  for (auto &[name, totals] : news.histograms) {
-    histogram_window &window = windows_[name];
-    window.add(now, std::move(totals));
-    if (const auto recent = window.recent()) {
-      put("avg_" + name, mean_of(*recent));
-      put("p90_" + name, quantile_of(*recent, 0.9));
-    }
-  }
+  signals_.take(now_ns(), std::move(news));
+}
+
+void control::poll_load() {
+  const int page = codec_.page_of(HIVE_PAGE_LOAD);
+  if (page < 0) return;
+  loop_.arm_in(load_timer_, period_of(page, options_.engine_interval_ns));
+  get(client_, codec_.page(page), load_fetch_, &control::on_load);
+}
+
+// The metrics page has the complaints; an engine that tells its load elsewhere tells it too, or not at all.
+void control::on_load(const page_answer &answer) {
+  page_news news;
+  if (answer.answered && codec_.parse(codec_.page_of(HIVE_PAGE_LOAD), answer.status, answer.body, news))
+    signals_.take(now_ns(), std::move(news));
 }
 
 void control::sample_hardware() {
@@ -219,50 +289,22 @@ void control::sample_hardware() {
   hardware_json_ = to_json(sample);
   const hardware_columns columns = columns_of(sample);
   const uint64_t now = now_ns();
-  const auto put = [&](const char *name, const std::optional<double> &value) {
-    if (value) signals_[name] = {name, *value, now};
-  };
-  put("gpu_temperature_c", columns.gpu_temperature_c);
-  put("gpu_util_percent", columns.gpu_util_percent);
-  put("gpu_vram_used_percent", columns.gpu_vram_used_percent);
-  put("memory_used_percent", columns.memory_used_percent);
-  put("cpu_usage_percent", columns.cpu_usage_percent);
+  signals_.put(now, "gpu_temperature_c", columns.gpu_temperature_c);
+  signals_.put(now, "gpu_util_percent", columns.gpu_util_percent);
+  signals_.put(now, "gpu_vram_used_percent", columns.gpu_vram_used_percent);
+  signals_.put(now, "memory_used_percent", columns.memory_used_percent);
+  signals_.put(now, "cpu_usage_percent", columns.cpu_usage_percent);
 }
 
 void control::publish() {
   loop_.arm_in(publish_timer_, options_.signal_interval_ns);
   if (!known_) return;
   const uint64_t now = now_ns();
-  std::vector<sampled_signal> fresh;
-  for (auto it = signals_.begin(); it != signals_.end();) {
-    // What has not been read for long is gone, not old: the router must see it as missing.
-    if (now - it->second.sampled_ns > codec_.stale_after_ms(it->first) * ns_per_ms) {
-      it = signals_.erase(it);
-      continue;
-    }
-    fresh.push_back(it->second);
-    ++it;
-  }
-  namespace json = boost::json;
-  json::object out;
+  boost::json::object out;
   boost::system::error_code ignored;
-  if (!hardware_json_.empty()) out["hardware"] = json::parse(hardware_json_, ignored);
-  json::object engine;
-  for (const auto &[name, total] : counters_) engine[name + "_total"] = total;
-  for (const auto &[name, values] : labelled_) {
-    json::object by_label;
-    for (const auto &[label, total] : values) by_label[label] = total;
-    engine[name] = std::move(by_label);
-  }
-  for (const auto &[name, window] : windows_) {
-    const histogram_totals &h = window.lifetime();
-    if (!(h.total > 0)) continue;
-    json::array buckets;
-    for (size_t i = 0; i < h.bounds.size(); ++i) buckets.push_back(json::object{{"le", h.bounds[i]}, {"count", h.cumulative[i]}});
-    engine[name + "_histogram"] = json::object{{"buckets", std::move(buckets)}, {"sum", h.sum}, {"count", h.total}};
-  }
-  if (!engine.empty()) out["engine"] = std::move(engine);
-  events_.on_signals(std::move(fresh), json::serialize(out));
+  if (!hardware_json_.empty()) out["hardware"] = boost::json::parse(hardware_json_, ignored);
+  if (boost::json::object engine = signals_.structured(now); !engine.empty()) out["engine"] = std::move(engine);
+  events_.on_signals(signals_.fresh(now), boost::json::serialize(out));
 }
 
 }  // namespace hive::agent

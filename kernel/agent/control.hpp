@@ -1,5 +1,9 @@
-// The agent's control half: watches the engine (readiness, models, metrics page) and the host, and says what it found.
-// Lives on the control loop; everything here belongs to that thread.
+// The agent's control half: watches the engine (readiness, models, metrics and load pages) and the host, and says what it
+// found. Lives on the control loop; everything here belongs to that thread.
+//
+// An engine is ready while its health page says so and its models are known. It is down after failure_threshold bad probes
+// in a row, and at once when it says that it is loading. A probe that is left unanswered while requests run is no bad one
+// as long as the engine was heard of within busy_limit: a full engine starves its own health page.
 #pragma once
 
 #include <cstdint>
@@ -12,16 +16,10 @@
 #include "agent/hardware.hpp"
 #include "agent/options.hpp"
 #include "agent/proxy.hpp"
+#include "agent/signals.hpp"
 #include "base/loop.hpp"
 
 namespace hive::agent {
-
-// A signal as it goes to the router: sampled at a monotonic time, so that its age can be told.
-struct sampled_signal {
-  std::string name;
-  double value;
-  uint64_t sampled_ns;
-};
 
 // What the control half reports; called on the control loop.
 class control_events {
@@ -43,16 +41,29 @@ class control {
 
  private:
   class fetch;
+  struct page_answer;
+  using on_page = void (control::*)(const page_answer &);
+
   void probe();
-  void on_probe(bool answered, uint32_t status, const std::string &body, const std::string &trouble);
+  void on_probe(const page_answer &);
+  void on_health_url(const page_answer &);
+  void judge_health(const page_answer &, int32_t state, std::string reason);
+  void on_well();
   void discover();
-  void on_models(bool answered, uint32_t status, const std::string &body, const std::string &trouble);
+  void on_models(const page_answer &);
+  void take_models(std::vector<std::string>);
+  void engine_failed(const page_answer &, std::string reason);
   void poll_metrics();
-  void on_metrics(bool answered, uint32_t status, const std::string &body, const std::string &trouble);
+  void on_metrics(const page_answer &);
+  void poll_load();
+  void on_load(const page_answer &);
   void sample_hardware();
   void publish();
   void set_engine(bool ready, std::string reason);
-  void get(int page, std::unique_ptr<fetch> &slot, void (control::*done)(bool, uint32_t, const std::string &, const std::string &));
+  bool busy() const;
+  uint64_t period_of(int page, uint64_t own_ns) const;
+  void get(http::client &, const hive_page &, std::unique_ptr<fetch> &slot, on_page);
+  http::client_options client_options() const;
 
   loop &loop_;
   const engine_codec &codec_;
@@ -60,24 +71,23 @@ class control {
   const slot_count &slots_;
   control_events &events_;
   http::client client_;
+  std::unique_ptr<http::client> health_client_;  // only with a health URL of the operator's
+  std::string health_path_;
   hardware_sampler hardware_;
 
-  callback_timer probe_timer_, models_timer_, metrics_timer_, hardware_timer_, publish_timer_;
-  std::unique_ptr<fetch> probe_fetch_, models_fetch_, metrics_fetch_;
+  callback_timer probe_timer_, models_timer_, metrics_timer_, load_timer_, hardware_timer_, publish_timer_;
+  std::unique_ptr<fetch> probe_fetch_, models_fetch_, metrics_fetch_, load_fetch_;
 
   bool known_ = false;                      // the models have been read once
   bool ready_ = false;
   bool well_ = false;                       // what the health page said last
+  bool models_decide_ = false;              // there is no health page: the list of models is it
   std::string reason_ = "waiting for the engine";
   uint32_t failures_ = 0;
+  uint64_t last_well_ns_ = 0;
   bool metrics_broken_ = false;
   std::vector<std::string> models_;
-
-  std::map<std::string, sampled_signal> signals_;
-  std::map<std::string, histogram_window> windows_;
-  std::map<std::string, rate_meter> rates_;
-  std::map<std::string, std::map<std::string, double>> labelled_;
-  std::map<std::string, double> counters_;
+  signal_board signals_;
   std::string hardware_json_;
 };
 

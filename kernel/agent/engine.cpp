@@ -18,9 +18,12 @@ void on_state(void *ctx, int32_t state, hive_str reason) noexcept {
   news(ctx).reason = text(reason);
 }
 
-void on_model(void *ctx, hive_str id, const hive_header *, size_t) noexcept {
+void on_model(void *ctx, hive_str id, const hive_header *labels, size_t count) noexcept {
   constexpr size_t most_models = 1024;
-  if (id.len > 0 && id.len <= 256 && news(ctx).models.size() < most_models) news(ctx).models.push_back(text(id));
+  if (id.len == 0 || id.len > 256 || news(ctx).models.size() >= most_models) return;
+  news(ctx).models.push_back(text(id));
+  for (size_t i = 0; i < count; ++i)
+    if (text(labels[i].name) == "usage_unit") news(ctx).usage_in_characters = text(labels[i].value) == "characters";
 }
 
 void on_gauge(void *ctx, hive_str name, double value) noexcept {
@@ -74,7 +77,9 @@ uint64_t engine_codec::stale_after_ms(std::string_view signal) const {
 bool engine_codec::parse(int page, uint32_t status, std::string_view body, page_news &out) const {
   const hive_page_sink sink{sizeof(hive_page_sink), 0, &out, &on_state, &on_model, &on_gauge, &on_counter, &on_histogram};
   const hive_bytes bytes{reinterpret_cast<const uint8_t *>(body.data()), body.size()};
-  return table_->parse_page(self_, static_cast<uint32_t>(page), status, bytes, &sink) == HIVE_OK;
+  if (table_->parse_page(self_, static_cast<uint32_t>(page), status, bytes, &sink) != HIVE_OK) return false;
+  if (!out.models.empty()) usage_in_characters_.store(out.usage_in_characters, std::memory_order_relaxed);
+  return true;
 }
 
 answer_class engine_codec::classify(uint32_t status, std::span<const http::field> fields, std::string_view body) const {

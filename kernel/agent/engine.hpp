@@ -1,6 +1,7 @@
 // An engine adapter as the agent uses it: the component's description and its two pure calls in C++ clothes.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -18,6 +19,7 @@ struct page_news {
   int32_t state = 0;                                  // HIVE_ENGINE_*, 0 = the page says nothing of it
   std::string reason;
   std::vector<std::string> models;
+  bool usage_in_characters = false;                   // a model says that its usage counts those and not tokens
   std::map<std::string, double> gauges;
   std::map<std::string, double> counters;             // without a label
   std::map<std::string, std::map<std::string, double>> labelled;  // name -> label value -> total
@@ -44,11 +46,14 @@ class engine_codec {
   // False when nothing of the page could be read.
   bool parse(int page, uint32_t status, std::string_view body, page_news &) const;
   answer_class classify(uint32_t status, std::span<const http::field> fields, std::string_view body) const;
+  // What the list of models said last of the usage in answers.
+  bool usage_in_characters() const { return usage_in_characters_.load(std::memory_order_relaxed); }
 
  private:
   const hive_engine_vtable *table_;
   void *self_;
   const hive_engine_description *description_;
+  mutable std::atomic<bool> usage_in_characters_{false};
 };
 
 }  // namespace hive::agent

@@ -12,6 +12,7 @@ namespace hive::agent {
 struct agent_options {
   std::string engine = "vllm";                 // id of an engine component
   std::string backend_url = "http://localhost:8888";
+  std::string health_url;                      // asked instead of the adapter's health page; 200 is ready
   std::vector<std::string> models;             // empty = every id the engine lists
   std::string capability = "llm";
   uint32_t capacity = 10;
@@ -34,6 +35,8 @@ struct agent_options {
   uint64_t engine_interval_ns = ns_per_s / 2;
   uint64_t signal_interval_ns = ns_per_s / 2;
   uint64_t health_interval_ns = 2 * ns_per_s;
+  uint64_t models_interval_ns = 30 * ns_per_s;
+  uint64_t busy_limit_ns = 30 * ns_per_s;             // how long a busy engine may be silent before probes count again
   uint32_t failure_threshold = 3;                     // consecutive failed probes
 };
 

@@ -99,10 +99,14 @@ class proxied_request final : public link::agent_stream_events, private http::ca
     if (head.status == 200 && (events || !buffered_head_)) {
       mode_ = mode::relay;
       if (events && release_at_head_) free_slot();
-      return stream_.head(head, events);
+      if (!owner_.codec_.usage_in_characters()) return stream_.head(head, events);
+      std::vector<http::field> fields(head.fields.begin(), head.fields.end());
+      fields.push_back({":usage", "characters"});
+      return stream_.head({head.status, fields}, events);
     }
     mode_ = head.status == 200 ? mode::hold : mode::error;
     for (const http::field &f : head.fields) fields_.emplace_back(f.name, f.value);
+    if (mode_ == mode::hold && owner_.codec_.usage_in_characters()) fields_.emplace_back(":usage", "characters");
   }
 
   void on_data(std::string_view bytes) override {

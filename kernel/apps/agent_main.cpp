@@ -22,6 +22,7 @@ agent::agent_options options_of(const config::agent_settings &s) {
   agent::agent_options o;
   o.engine = s.engine;
   o.backend_url = s.backend_url;
+  o.health_url = s.health_url;
   o.models = s.models;
   o.capability = s.capability;
   o.capacity = static_cast<uint32_t>(s.capacity);
@@ -43,6 +44,8 @@ agent::agent_options options_of(const config::agent_settings &s) {
   o.engine_interval_ns = s.engine_sample_interval.ns;
   o.signal_interval_ns = s.routing_signal_interval.ns;
   o.health_interval_ns = s.health_check_interval.ns;
+  o.models_interval_ns = s.model_check_interval.ns;
+  o.busy_limit_ns = s.backend_busy_limit.ns;
   o.failure_threshold = static_cast<uint32_t>(s.backend_failure_threshold);
   return o;
 }
@@ -63,7 +66,9 @@ class agent_app {
     if (const status s = plugins_.load(apps::plugin_places(settings_)); !s) return s;
     const auto origin = http::parse_origin(settings_.backend_url);
     if (!origin) return origin.why().at("backend-url");
-    auto engine = apps::make_instance(plugins_, host_, HIVE_KIND_ENGINE, settings_.engine, "engine", settings_.backend_url);
+    if (const auto url = http::parse_origin(settings_.health_url); !settings_.health_url.empty() && !url) return url.why().at("health-url");
+    auto engine = apps::make_instance(plugins_, host_, HIVE_KIND_ENGINE, apps::engine_id(plugins_, settings_.engine), "engine",
+                                      settings_.backend_url);
     if (!engine) return engine.why().at("engine");
     engine_ = std::move(*engine);
     codec_ = std::make_unique<agent::engine_codec>(engine_->engine(), engine_->self());

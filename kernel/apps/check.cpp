@@ -5,6 +5,7 @@
 
 #include "apps/plugin_host.hpp"
 #include "apps/policy_file.hpp"
+#include "apps/program.hpp"
 #include "routing/plugin_source.hpp"
 #include "routing/router.hpp"
 
@@ -85,7 +86,7 @@ std::vector<status> judge(const config::agent_settings &s, std::vector<std::stri
   plugins::component_registry registry;
   const plugins::settings given = plugin_places(s);
   std::vector<status> problems = load(registry, given, warnings);
-  judge_component(registry, given, HIVE_KIND_ENGINE, s.engine, "engine", problems);
+  judge_component(registry, given, HIVE_KIND_ENGINE, engine_id(registry, s.engine), "engine", problems);
   judge_component(registry, given, HIVE_KIND_TRANSPORT, s.transport, "transport", problems);
   return problems;
 }

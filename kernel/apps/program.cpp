@@ -50,6 +50,10 @@ result<std::unique_ptr<plugins::instance>> make_instance(plugins::component_regi
   return plugins::instance::make(registry, *component, std::move(options), services);
 }
 
+std::string engine_id(const plugins::component_registry &registry, const std::string &named) {
+  return registry.find(HIVE_KIND_ENGINE, named) != nullptr ? named : config::engine_component(named);
+}
+
 namespace {
 
 int plugins_command(const plugins::component_registry &registry, const std::vector<std::string> &arguments) {

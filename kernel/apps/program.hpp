@@ -20,6 +20,9 @@ void write_line(int fd, const std::string &line);
 result<std::unique_ptr<plugins::instance>> make_instance(plugins::component_registry &, plugins::host_services &, uint32_t kind,
                                                          const std::string &id, const std::string &name, const std::string &where);
 
+// The id of the component that reads an engine called `named`: its own, or the one that stands in for it.
+std::string engine_id(const plugins::component_registry &, const std::string &named);
+
 // The command in `words` (not empty): `plugins list|show|check ...` over the plugins of `places`, anything else is refused
 // with `offered`, the program's list of commands. Returns the exit code.
 int run_command(const std::string &program, const std::vector<std::string> &words, const plugins::settings &places,

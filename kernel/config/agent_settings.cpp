@@ -42,19 +42,24 @@ status is_filled_label(const std::string &text) {
 void add_engine(table &t, agent_settings &a) {
   t.section("Engine");
   t.add("engine", &a.engine, "vllm",
-        "Id of the engine adapter, such as vllm or llamacpp.").check(is_component_id).shown_as("ID");
+        "Id of the engine adapter: vllm, llamacpp, openai (anything OpenAI-compatible), or that of a plugin; custom, sglang, "
+        "infinity and ollama are read as openai while no plugin has that id.").check(is_component_id).shown_as("ID");
   t.add("backend-url", &a.backend_url, "http://localhost:8888",
         "Base URL of the engine; paths are appended.").check(is_url).shown_as("URL");
   t.add("model", &a.models, "",
-        "Serve only this model id; without any, every id that the engine lists. Required for custom.")
+        "Serve only this model id; without any, every id that the engine lists. Required when it keeps no list.")
         .repeatable().check(is_filled_label).shown_as("ID");
   t.add("health-url", &a.health_url, "",
-        "Full URL of the health check; required for custom.").check(is_url).shown_as("URL");
+        "Full URL asked instead of the engine's own health page; 200 is healthy.").check(is_url).shown_as("URL");
   t.add("capability", &a.capability, "llm", "What the models do.").choices({"llm", "embedding", "reranker"});
   t.add("capacity", &a.capacity, "10", "Requests that the engine takes at once.").range(1, 1'000'000);
   t.add("http-timeout", &a.http_timeout, "120s", "Longest engine request, answer included.").range(100 * ms, day);
   t.add("health-check-interval", &a.health_check_interval, "2s",
         "Period of the engine's health check.").range(50 * ms, hour);
+  t.add("model-check-interval", &a.model_check_interval, "30s",
+        "Period of the engine's list of models.").range(50 * ms, day);
+  t.add("backend-busy-limit", &a.backend_busy_limit, "30s",
+        "How long an engine with requests under way may leave health checks unanswered and send nothing.").range(0, day);
   t.add("backend-failure-threshold", &a.backend_failure_threshold, "3",
         "Failed checks in a row until the engine counts as down.").range(1, 1000);
 }
@@ -120,6 +125,12 @@ void add_sampling(table &t, agent_settings &a) {
 
 }  // namespace
 
+std::string engine_component(const std::string &engine) {
+  for (const char *known : {"custom", "sglang", "infinity", "ollama"})
+    if (engine == known) return "openai";
+  return engine;
+}
+
 void add_rows(table &t, agent_settings &a, const std::string &program_version) {
   add_engine(t, a);
   add_link(t, a);
@@ -147,8 +158,6 @@ void finish(const table &t, agent_settings &a, std::vector<status> &problems, st
   for (auto each = a.routers.begin(); each != a.routers.end(); ++each)
     if (std::find(a.routers.begin(), each, *each) != each) problems.push_back(fail(errc::invalid, *each + " is given twice; remove one", "router"));
 
-  if (a.engine == "custom" && a.models.empty()) problems.push_back(fail(errc::invalid, "the custom engine lists no models; --model is required", "model"));
-  if (a.engine == "custom" && a.health_url.empty()) problems.push_back(fail(errc::invalid, "the custom engine has no known health check; --health-url is required", "health-url"));
   if (a.engine == "ollama" && a.capability == "reranker")
     problems.push_back(fail(errc::invalid, "ollama has no reranking; use llm or embedding", "capability"));
   if (a.engine == "infinity" && a.capability == "llm")

@@ -21,7 +21,8 @@ struct agent_settings : program_settings {
   std::string capability;           // llm | embedding | reranker
   int64_t capacity = 0;
   duration http_timeout;
-  duration health_check_interval;
+  duration health_check_interval, model_check_interval;
+  duration backend_busy_limit;
   int64_t backend_failure_threshold = 0;
   // link
   std::vector<std::string> routers;  // HOST:PORT each, at least one
@@ -45,6 +46,10 @@ struct agent_settings : program_settings {
     int64_t p2p_listen_port = 0;
   } written;
 };
+
+// The component that reads an engine of that name when there is no component of the name itself: `openai` for the
+// engines that older command lines name, else the name.
+std::string engine_component(const std::string &engine);
 
 void add_rows(table &, agent_settings &, const std::string &program_version);
 void finish(const table &, agent_settings &, std::vector<status> &problems, std::vector<std::string> &warnings);

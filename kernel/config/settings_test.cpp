@@ -244,10 +244,18 @@ TEST_F(settings, an_agent_reads_flags_twins_and_old_variables) {
   EXPECT_EQ(plain.settings.routers, std::vector<std::string>{"localhost:50051"});
 }
 
+TEST_F(settings, engines_of_older_command_lines_have_an_adapter) {
+  for (const char *engine : {"custom", "sglang", "infinity", "ollama"}) {
+    const auto got = load_agent({"--engine", engine, "--capability", "embedding"}, env_, "1.0");
+    ASSERT_TRUE(got.run) << got.err;
+    EXPECT_EQ(got.settings.engine, engine) << "routers are told the engine, not its adapter";
+    EXPECT_EQ(engine_component(engine), "openai");
+  }
+  for (const char *engine : {"vllm", "llamacpp", "openai", "mine"}) EXPECT_EQ(engine_component(engine), engine);
+}
+
 TEST_F(settings, an_agent_refuses_what_cannot_work) {
   const std::pair<std::vector<std::string>, const char *> cases[] = {
-      {{"--engine", "custom"}, "model: the custom engine lists no models; --model is required\n"
-                               "health-url: the custom engine has no known health check; --health-url is required\n"},
       {{"--engine=ollama", "--capability=reranker"}, "capability: ollama has no reranking; use llm or embedding\n"},
       {{"--engine=infinity"}, "capability: infinity has no chat; use embedding or reranker\n"},
       {{"--router=a:1", "--router=a:1"}, "router: a:1 is given twice; remove one\n"},

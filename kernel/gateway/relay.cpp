@@ -135,6 +135,7 @@ void relay::dispatch() {
   engine_fields_.clear();
   engine_class_.clear();
   engine_message_.clear();
+  usage_in_characters_ = false;
   sampled_ = false;
   dispatched_ns_ = now_ns();
 
@@ -197,14 +198,24 @@ void relay::retry(attempt_result result, api_error error, std::string_view cause
   }
 }
 
+// Some engines count characters where others count tokens; a quota must see one kind.
+link::usage relay::counted_usage() const {
+  constexpr uint64_t characters_a_token = 4;
+  link::usage out = usage_;
+  if (!usage_in_characters_) return out;
+  for (uint64_t *n : {&out.prompt_tokens, &out.output_tokens, &out.cached_tokens}) *n = (*n + characters_a_token - 1) / characters_a_token;
+  return out;
+}
+
 void relay::end_attempt(attempt_result result) {
   if (!attempt_open_) return;
   attempt_open_ = false;
   routing::attempt_report report;
   report.what = result;
   report.exclude = exclude_;
-  report.prompt_tokens = usage_.prompt_tokens;
-  report.output_tokens = usage_.output_tokens;
+  const link::usage counted = counted_usage();
+  report.prompt_tokens = counted.prompt_tokens;
+  report.output_tokens = counted.output_tokens;
   session_->report(report);
 }
 
@@ -282,7 +293,7 @@ void relay::record(ended how, int status, std::string_view code) {
   const uint64_t now = now_ns();
   r.duration_ns = now - started_ns_;
   r.first_byte_ns = first_byte_ns_ == 0 ? 0 : first_byte_ns_ - started_ns_;
-  r.usage = usage_;
+  r.usage = counted_usage();
   context_.records.on_finished(r);
 }
 

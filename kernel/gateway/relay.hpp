@@ -89,6 +89,7 @@ class relay final : public http::responder,
   void judge_engine_error();
   // The attempt is over and nothing of it was passed on.
   void retry(routing::attempt_result, api_error, std::string_view cause);
+  link::usage counted_usage() const;
   void end_attempt(routing::attempt_result);
   void break_off(ended, const api_error &);   // after commit
   void refuse(ended, const api_error &);      // before commit; ends the exchange, nothing may follow
@@ -125,6 +126,7 @@ class relay final : public http::responder,
   int engine_status_ = 0;
   std::string engine_class_;               // ":class" of HEAD, the adapter's verdict
   std::string engine_message_;
+  bool usage_in_characters_ = false;       // ":usage" of HEAD
   std::vector<std::pair<std::string, std::string>> engine_fields_;
   std::string held_;                       // answer bytes not passed on yet
   size_t buffered_credit_ = 0;             // of the bytes being written: credit that was returned when they were held

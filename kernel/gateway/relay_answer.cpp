@@ -20,6 +20,7 @@ void relay::collect_engine_headers(std::span<const http::field> fields) {
   for (const http::field &f : fields) {
     if (f.name == ":class") engine_class_ = f.value;
     else if (f.name == ":message") engine_message_ = f.value;
+    else if (f.name == ":usage") usage_in_characters_ = f.value == "characters";
     else if (f.name.substr(0, 1) == ":" || !goes_to_client(f.name)) continue;
     else engine_fields_.emplace_back(f.name, f.value);
   }

@@ -52,9 +52,9 @@ TEST(llamacpp_answers, golden_errors) {
       {"llamacpp/error-embeddings-on-llm.json", 501, HIVE_ANSWER_CLIENT, "This server does not support embeddings."},
       {"llamacpp/error-rerank-on-llm.json", 501, HIVE_ANSWER_CLIENT, nullptr},
       {"llamacpp/error-too-long.json", 400, HIVE_ANSWER_CONTEXT, "request (4028 tokens) exceeds"},
-      {"llamacpp/embed-error-chat-on-embed.json", 500, HIVE_ANSWER_CLIENT, nullptr},
-      {"llamacpp/embed-error-empty-input.json", 500, HIVE_ANSWER_CLIENT, "\"prompt\" must not be empty"},
-      {"llamacpp/embed-error-too-long.json", 500, HIVE_ANSWER_CONTEXT, "input (4002 tokens) is too large"},
+      {"llamacpp-embed/error-chat-on-embed.json", 500, HIVE_ANSWER_CLIENT, nullptr},
+      {"llamacpp-embed/error-empty-input.json", 500, HIVE_ANSWER_CLIENT, "\"prompt\" must not be empty"},
+      {"llamacpp-embed/error-too-long.json", 500, HIVE_ANSWER_CONTEXT, "input (4002 tokens) is too large"},
       {"llamacpp/error-unknown-model.json", 200, HIVE_ANSWER_OK, ""},
   };
   for (const auto &r : rows) check(engine, r);
@@ -69,7 +69,7 @@ class every_adapter : public testing::TestWithParam<const char *> {
  protected:
   loaded_engine engine{GetParam()};
 };
-INSTANTIATE_TEST_SUITE_P(answers, every_adapter, testing::Values("engine_vllm", "engine_llamacpp"),
+INSTANTIATE_TEST_SUITE_P(answers, every_adapter, testing::Values("engine_vllm", "engine_llamacpp", "engine_openai"),
                          [](const auto &p) { return std::string(p.param); });
 
 TEST_P(every_adapter, keeps_the_shared_rules) {
@@ -79,7 +79,18 @@ TEST_P(every_adapter, keeps_the_shared_rules) {
       {200, R"({"error":{"message":"bad","type":"x","code":400}})", HIVE_ANSWER_CLIENT, "bad"},
       {200, R"({"error":null,"choices":[]})", HIVE_ANSWER_OK, ""},
       {503, R"({"error":{"message":"Loading model","type":"unavailable_error","code":503}})", HIVE_ANSWER_STARTING, "Loading model"},
-      {503, "", HIVE_ANSWER_OVERLOADED, "the engine gave no message"},
+      {503, "", HIVE_ANSWER_OVERLOADED, "the engine answered 503 without a message"},
+      {204, "", HIVE_ANSWER_FAILED, "the engine answered 204, where only 200 is an answer"},
+      {201, R"({"choices":[]})", HIVE_ANSWER_FAILED, "the engine answered 201, where only 200 is an answer"},
+      {302, "<a href=/elsewhere>Found</a>", HIVE_ANSWER_FAILED, "the engine answered 302, a redirect, and redirects are not followed"},
+      {200, R"({"error":{}})", HIVE_ANSWER_FAILED, "the engine answered 200 without a message"},
+      {529, R"({"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}})", HIVE_ANSWER_OVERLOADED, "Overloaded"},
+      {503, R"({"object":"error","message":"The request queue is full.","type":"SERVICE_UNAVAILABLE","param":null,"code":503})", HIVE_ANSWER_OVERLOADED, "The request queue is full."},
+      {503, R"({"error":{"message":"server busy, please try again.  maximum pending requests exceeded","type":"api_error"}})", HIVE_ANSWER_OVERLOADED, nullptr},
+      {404, R"({"error":{"message":"model \"m\" not found, try pulling it first","type":"api_error"}})", HIVE_ANSWER_UNKNOWN_MODEL, nullptr},
+      {400, R"({"error":{"message":"Invalid model: Engine for model name `m` not found.","type":null,"code":400}})", HIVE_ANSWER_UNKNOWN_MODEL, nullptr},
+      {429, R"({"error":{"message":"too many images","type":"invalid_request_error"}})", HIVE_ANSWER_CLIENT, nullptr},
+      {429, R"({"error":{"message":"Rate limit reached","type":"requests","code":"rate_limit_exceeded"}})", HIVE_ANSWER_OVERLOADED, nullptr},
       {429, R"({"detail":"slow down"})", HIVE_ANSWER_OVERLOADED, "slow down"},
       {429, R"({"error":{"message":"At most 1 image(s) may be provided","type":"BadRequestError","code":429}})", HIVE_ANSWER_CLIENT, nullptr},
       {400, R"({"object":"error","message":"flat","type":"BadRequestError","param":null,"code":400})", HIVE_ANSWER_CLIENT, "flat"},

