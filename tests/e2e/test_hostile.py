@@ -2,6 +2,7 @@
 nothing is left behind."""
 import json
 import os
+import re
 import signal
 import socket
 import struct
@@ -254,19 +255,22 @@ def refusal(answer):
     """The error of a refusal, whose shape is checked here: one head, one JSON envelope of the length it says."""
     head, _, body = answer.partition(b"\r\n\r\n")
     fields = {name.lower(): value.strip() for name, _, value in (line.partition(b":") for line in head.split(b"\r\n")[1:])}
-    assert int(fields[b"content-length"]) == len(body) and b"HTTP/1.1" not in body, answer[:500]
+    assert int(fields[b"content-length"]) == len(body) and not re.search(rb"HTTP/1.1 \d", body), answer[:500]
     assert fields[b"content-type"].startswith(b"application/json"), head
     return json.loads(body)["error"]
 
 
 def test_requests_that_mean_harm_are_refused_and_harm_nobody(simple):
+    wrong = []
     for name, (wire, wanted) in REQUESTS.items():
         answer = ask(simple, wire)
-        assert status(answer) == wanted, f"{name}: {answer[:300]}"
-        assert b"\r\nSet-Cookie" not in answer and not answer.endswith(b"<reset>"), name
+        if status(answer) != wanted or b"\r\nSet-Cookie" in answer or answer.endswith(b"<reset>"):
+            wrong.append((name, wanted, answer[:300]))
+            continue
         error = refusal(answer)
         if not wire.startswith(b"GET /admin"):
             assert error["source"] == "router" and error["code"] and error["message"] and error["type"], (name, error)
+    assert not wrong
     assert simple.engine.state()["chats"] == 0
     assert simple.chat(max_tokens=1).status_code == 200
     wait_for("everything is returned", lambda: settled(simple))
@@ -283,7 +287,7 @@ def test_odd_requests_that_are_sound_are_served(simple):
         "slashes too many": post(body).replace(b"/v1/chat/", b"//v1//chat/"),
         "a query": post(body).replace(b"completions", b"completions?a=%00&b"),
         "an offer to upgrade": post(body, b"Connection: close, Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAA\r\n"),
-        "a BOM and white space": post(b"\xef\xbb\xbf \r\n" + body + b"\n\n"),
+        "white space around": post(b" \r\n\t" + body + b"\n\n"),
         "200 fields": post(body, b"Connection: close\r\n" + b"".join(b"a%d: b\r\n" % i for i in range(200))),
         "255 levels": post(body[:-1] + b',"x":' + b"[" * 250 + b"]" * 250 + b"}"),
     }.items():
