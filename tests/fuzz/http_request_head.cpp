@@ -1,4 +1,6 @@
 // Heads of client requests: what is accepted can mean one thing only, and says the same when it is written out again.
+#include <algorithm>
+
 #include "base/text.hpp"
 #include "fuzz.hpp"
 #include "http/head.hpp"
@@ -50,7 +52,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   size_t from = 0;
   const size_t end = http::find_head_end(wire, from);
   size_t seen = 0, found = 0;
-  for (size_t n = 0; n <= wire.size() && found == 0; ++n) found = http::find_head_end(wire.substr(0, n), seen);
+  fuzz::cuts cut(size > 0 ? data[size - 1] : 0);
+  for (size_t n = 0; n < wire.size() && found == 0;) found = http::find_head_end(wire.substr(0, n = std::min(wire.size(), n + cut.next())), seen);
   must(found == end, "the end of a head is found however it is cut");
 
   static http::request_head_parser parser;  // as a connection does: one for many heads

@@ -9,25 +9,27 @@ using fuzz::must;
 
 namespace {
 
+void rows(config::table &t, config::router_settings &into) { add_rows(t, into); }
+void rows(config::table &t, config::agent_settings &into) { add_rows(t, into, "1.0.0"); }
+
 template <class Settings>
 void apply(const config::yaml::node &root, const char *program) {
   Settings into;
   config::table t(program, "HIVE_");
-  add_rows(t, into);
+  rows(t, into);
   t.apply_built_in();
   std::vector<status> problems;
   t.apply_file(root, {"plugins"}, problems);
   if (const auto *block = root.find("plugins")) config::read_plugins(*block, into.plugins, problems);
   for (const status &p : problems) must(!p && !p.text().empty(), "a problem says what");
   if (!problems.empty()) return;
-  const std::string shown = t.resolved() + config::show_plugins(into.plugins);
   const auto again = config::yaml::parse(t.resolved(), "shown.yaml");
   must(again.ok(), "what is shown is YAML");
-  (void)shown;
+  (void)config::show_plugins(into.plugins);
   std::vector<status> none;
   Settings second;
   config::table u(program, "HIVE_");
-  add_rows(u, second);
+  rows(u, second);
   u.apply_built_in();
   u.apply_file(*again, {"plugins"}, none);
   for (const status &p : none) std::fprintf(stderr, "%s\n%s", p.text().c_str(), t.resolved().c_str());
