@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/text.hpp"
 #include "fuzz.hpp"
 #include "link/identity.hpp"
 
@@ -56,8 +57,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const auto secrets = link::parse_secrets(text, "SECRET");
     if (!secrets) {
       must(!secrets.why().message().empty(), "a refusal says why");
-      must(text.size() < 8 || secrets.why().text().find(text) == std::string::npos || text.find_first_not_of(" \t\r\n") == std::string_view::npos,
-           "and not what the secret was");
+      // Other secrets of these lengths get the same words.
+      std::string other(text);
+      for (size_t i = text.starts_with("\xEF\xBB\xBF") ? 3 : 0; i < other.size(); ++i)
+        if (trim(text.substr(i, 1)).size() == 1) other[i] = 'z';
+      const auto same = link::parse_secrets(other, "SECRET");
+      must(!same && same.why().text() == secrets.why().text(), "and nothing of the secret");
       return 0;
     }
     must(secrets->size() <= text.size(), "bounded secrets");

@@ -7,13 +7,13 @@
 using namespace hive;
 using fuzz::must;
 using namespace hive::link;
-using link::testing::bench;
+namespace bed = hive::link::testing;
 
 namespace {
 
 struct wire {
   explicit wire(fuzz::input &i) : in(i) { b.until([this] { return agent().up(); }); }
-  testing::agent_side &agent() {
+  bed::agent_side &agent() {
     if (b.agents.empty()) {
       b.start_hubs();
       b.start_agent();
@@ -53,8 +53,8 @@ struct wire {
     for (auto &c : net.net.connections) {
       if (!c->open || c->dialler == nullptr || c->listener == nullptr || bytes.empty()) continue;
       net.net.in_pipe += bytes.size();
-      testing::fake_end &end = to_hub ? *c->listener : *c->dialler;
-      net.net.deliver(end, {testing::fake_end::event::kind::message, to_hub ? c->at_listener : c->at_dialler, std::move(bytes), {}, 0});
+      bed::fake_end &end = to_hub ? *c->listener : *c->dialler;
+      net.net.deliver(end, {bed::fake_end::event::kind::message, to_hub ? c->at_listener : c->at_dialler, std::move(bytes), {}, 0});
       return;
     }
   }
@@ -80,7 +80,7 @@ struct wire {
         return;
       case 8:
         if (strangers.size() < 2) {
-          strangers.push_back(std::make_unique<testing::raw_agent>(b, 3));
+          strangers.push_back(std::make_unique<bed::raw_agent>(b, 3));
           if ((op & 64) != 0) strangers.back()->hello(strangers.back()->id.peer_id);
         }
         if (!strangers.back()->lost) strangers.back()->send_raw((op & 128) != 0 ? record() : std::string(in.take(in.byte())));
@@ -105,10 +105,10 @@ struct wire {
   }
 
   fuzz::input &in;
-  testing::fake_factory net;
-  bench b{net};
-  std::vector<std::unique_ptr<testing::client>> clients;
-  std::vector<std::unique_ptr<testing::raw_agent>> strangers;
+  bed::fake_factory net;
+  bed::bench b{net};
+  std::vector<std::unique_ptr<bed::client>> clients;
+  std::vector<std::unique_ptr<bed::raw_agent>> strangers;
 };
 
 }  // namespace

@@ -71,7 +71,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   for (const padded *other : {&braces, &quotes}) {
     const auto second = scanner.scan(other->text(), again);
     must(second.has_value() == refusal.has_value() && (refusal || same(out, again)), "what stands behind the body does not matter");
-    must(!refusal || (refusal->message == second->message && refusal->offset == second->offset), "nor for the refusal");
+    // Which of two true refusals it is may depend on it: simdjson looks closer when a bracket stands there (its issue 1834).
+    must(!refusal || (!second->message.empty() && second->offset <= size), "a refusal says why and where");
   }
   if (refusal) {
     must(!refusal->message.empty() && refusal->offset <= size, "a refusal says why and where");

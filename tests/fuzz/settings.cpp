@@ -25,6 +25,7 @@ void apply(const config::yaml::node &root, const char *program) {
   if (!problems.empty()) return;
   const auto again = config::yaml::parse(t.resolved(), "shown.yaml");
   must(again.ok(), "what is shown is YAML");
+  if (t.resolved().find("\"********\"") != std::string::npos) return;  // a masked secret cannot be read again
   (void)config::show_plugins(into.plugins);
   std::vector<status> none;
   Settings second;
