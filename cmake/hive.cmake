@@ -19,6 +19,11 @@ if(HIVE_SANITIZE)
   endif()
 endif()
 
+if(HIVE_FUZZ)
+  # Coverage for libFuzzer; each target of tests/fuzz links the engine itself.
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
+
 # hive_room(NAME SOURCES... LINK...): one folder of kernel/ as a static library hive_<NAME>.
 function(hive_room name)
   cmake_parse_arguments(ROOM "" "" "SOURCES;LINK" ${ARGN})

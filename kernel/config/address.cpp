@@ -1,6 +1,7 @@
 #include "config/address.hpp"
 
 #include <arpa/inet.h>
+#include <net/if.h>
 
 #include <algorithm>
 #include <charconv>
@@ -20,14 +21,23 @@ bool parse_port(std::string_view text, uint16_t &port) {
   return true;
 }
 
-bool is_v4(std::string_view host) {
-  in_addr parsed;
-  return inet_pton(AF_INET, std::string(host).c_str(), &parsed) == 1;
+// inet_pton reads up to a NUL, and a text may hold one.
+bool is_literal(int family, std::string_view host) {
+  in6_addr parsed;
+  return host.find('\0') == std::string_view::npos && inet_pton(family, std::string(host).c_str(), &parsed) == 1;
 }
 
+bool is_v4(std::string_view host) { return is_literal(AF_INET, host); }
+
+// With a zone or without: fe80::1%eth0.
 bool is_v6(std::string_view host) {
-  in6_addr parsed;
-  return inet_pton(AF_INET6, std::string(host.substr(0, host.find('%'))).c_str(), &parsed) == 1;
+  const size_t percent = host.find('%');
+  if (percent == std::string_view::npos) return is_literal(AF_INET6, host);
+  const std::string_view zone = host.substr(percent + 1);
+  const bool good = !zone.empty() && zone.size() < IF_NAMESIZE && std::all_of(zone.begin(), zone.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '.' || c == '_';
+  });
+  return good && is_literal(AF_INET6, host.substr(0, percent));
 }
 
 bool is_name(std::string_view host) {

@@ -9,7 +9,7 @@
 namespace hive::config {
 namespace {
 
-constexpr uint64_t ms = ns_per_ms, s = ns_per_s, hour = 3600 * ns_per_s, day = 24 * hour;
+constexpr uint64_t ms = ns_per_ms, hour = 3600 * ns_per_s, day = 24 * hour;
 constexpr size_t max_label = 256;
 
 status is_component_id(const std::string &text) {

@@ -11,7 +11,7 @@ namespace hive::config {
 namespace {
 
 constexpr uint64_t minute = 60 * ns_per_s, hour = 60 * minute, day = 24 * hour;
-constexpr uint64_t ms = ns_per_ms, s = ns_per_s;
+constexpr uint64_t ms = ns_per_ms;
 constexpr size_t min_admin_key = 16, good_admin_key = 32;
 
 status is_ip(const std::string &text) {

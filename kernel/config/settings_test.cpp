@@ -61,6 +61,21 @@ TEST_F(settings, a_flag_wins_over_a_variable_over_the_file_over_the_built_in_val
   EXPECT_EQ(got.settings.max_tries_per_step, 3);
 }
 
+TEST_F(settings, printed_settings_are_accepted_as_a_file) {
+  const auto router = load_router({"--print-config"}, {}, "1.0");
+  ASSERT_EQ(router.err, "");
+  EXPECT_EQ(load_router(with_file(router.out), {}, "1.0").err, "") << router.out;
+  std::ofstream(file_) << secret;
+  const auto printed = load_agent({"--print-config", "--backend-url", "http://127.0.0.1:8000", "--jwt-secret-file", file_}, {}, "1.0");
+  ASSERT_EQ(printed.err, "");
+  const std::string secret_file = file_ + ".secret";
+  std::filesystem::rename(file_, secret_file);
+  std::string text = printed.out;
+  text.replace(text.find(file_), file_.size(), secret_file);
+  EXPECT_EQ(load_agent(with_file(text), {}, "1.0").err, "") << text;
+  std::filesystem::remove(secret_file);
+}
+
 TEST_F(settings, print_config_shows_every_origin_and_no_secret) {
   env_["HIVENET_ROUTER_ADMIN_API_KEYS"] = "an-admin-key-of-more-than-32-bytes!";
   const auto got = load_router(with_file("queue_size: 7\nplugins:\n  enable: [gate_srtt]\n  config:\n    storage: {redis: {password: p}}\n",

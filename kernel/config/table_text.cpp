@@ -54,6 +54,14 @@ struct namer {
   std::string operator()(const std::vector<std::string> *) const { return "A,B"; }
 };
 
+// Never given, and what stands in its place is no value that one could write.
+bool is_unset(const setting &row) {
+  if (row.from != origin::built_in || !row.built_in.empty()) return false;
+  if (std::holds_alternative<address *>(row.where)) return true;
+  const int64_t *const number = std::holds_alternative<int64_t *>(row.where) ? std::get<int64_t *>(row.where) : nullptr;
+  return number != nullptr && row.has_range && (*number < 0 || static_cast<uint64_t>(*number) < row.min);
+}
+
 std::string range_of(const setting &row) {
   if (!row.has_range) return {};
   const auto shown = [&](uint64_t n) {
@@ -106,7 +114,7 @@ std::string type_name(const setting &row) {
 
 std::string table::value_text(const setting &row) const {
   if (row.is_secret && !std::visit(emptiness{}, row.where)) return std::string(mask);
-  if (std::holds_alternative<address *>(row.where) && row.from == origin::built_in && row.built_in.empty()) return "\"\"";
+  if (is_unset(row)) return "null";  // printed settings can be read again
   return std::visit(shower{}, row.where);
 }
 

@@ -147,7 +147,7 @@ void history::flush(std::vector<std::shared_ptr<agent>> agents) {
 }
 
 void history::reset(std::function<std::vector<std::shared_ptr<agent>>()> agents, std::function<void(status)> done) {
-  const bool posted = storage_.post([this, agents, done](storage_client &client) {
+  const bool posted = storage_.post([agents, done](storage_client &client) {
     std::vector<stored_write> erase;
     status s = client.scan(key_prefix, [&](std::string_view key, std::string_view) {
       erase.push_back({std::string(key), {}, 0, true});

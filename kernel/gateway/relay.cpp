@@ -234,6 +234,7 @@ void relay::on_exhausted(const routing::exhaustion &e) {
 }
 
 void relay::on_timer() {
+  if (!body_ && !session_) return on_body_failed(http::body_error::timed_out);  // the client's own slowness
   if (stream_ && !sampled_) session_->sample(static_cast<double>(now_ns() - dispatched_ns_) / static_cast<double>(ns_per_ms));
   // Blamed is only an agent that had the request and has not answered; a stream that runs is merely cut.
   const bool blame = stream_ && !committed_;

@@ -124,11 +124,11 @@ inline const hive_transport_vtable fake_end::table = {
       if (setup->router_key) std::memcpy(e.router_key.data(), setup->router_key, 32);
       return HIVE_OK;
     },
-    [](void *self, hive_str, const hive_text_sink *bound, const hive_error_sink *) noexcept -> hive_status {
+    [](void *self, hive_str, const hive_text_sink *where, const hive_error_sink *) noexcept -> hive_status {
       auto &e = *static_cast<fake_end *>(self);
       e.bound = "127.0.0.1:" + std::to_string(e.net.next_port++);
       e.net.listeners[e.bound] = &e;
-      bound->put(bound->ctx, {e.bound.data(), e.bound.size()});
+      where->put(where->ctx, {e.bound.data(), e.bound.size()});
       return HIVE_OK;
     },
     [](void *self, hive_str address, hive_peer *out, const hive_error_sink *) noexcept -> hive_status {

@@ -2,6 +2,7 @@
 nothing is left behind."""
 import json
 import os
+import re
 import signal
 import socket
 import struct
@@ -137,46 +138,250 @@ def scripted(stack):
 
 HEAD = b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\n"
 GET = b"GET /health HTTP/1.1\r\nHost: x\r\n"
+LAST = b"Connection: close\r\n\r\n"
+CHUNKED = b"Transfer-Encoding: chunked\r\n\r\n"
 REQUESTS = {
-    "NUL in the target": (b"GET /he\0alth HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+    # what is no HTTP/1.1
     "TLS": (bytes.fromhex("16030100a5010000a10303") + b"\0" * 160 + b"\r\n\r\n", 400),
-    "length and chunked": (HEAD + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400),
-    "chunked with a space": (HEAD + b"Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n", 400),
-    "two codings": (HEAD + b"Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n", 400),
-    "two lengths": (HEAD + b"Content-Length: 2\r\nContent-Length: 2\r\n\r\n{}", 400),
-    "length with a sign": (HEAD + b"Content-Length: +2\r\n\r\n{}", 400),
-    "endless length": (HEAD + b"Content-Length: " + b"9" * 18 + b"\r\n\r\n{}", 413),
-    "endless chunk": (HEAD + b"Transfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\nabc", 413),
-    "overflowing chunk": (HEAD + b"Transfer-Encoding: chunked\r\n\r\n0000000000000000a\r\nabc", 400),
-    "trailer": (HEAD + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\nA: b\r\n\r\n", 400),
-    "folded field": (GET + b"A: b\r\n c\r\n\r\n", 400),
-    "bare CR": (GET + b"A: b\rc\r\n\r\n", 400),
-    "no host": (b"GET /health HTTP/1.1\r\n\r\n", 400),
     "HTTP/2": (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505),
-    "3000 fields": (GET + b"".join(b"a%d: b\r\n" % i for i in range(3000)) + b"\r\n", 431),
-    "a field of 100 KB": (GET + b"A: " + b"a" * 100_000 + b"\r\n\r\n", 431),
+    "HTTP/3.0": (b"GET /health HTTP/3.0\r\nHost: x\r\n\r\n", 505),
+    "HTTP/0.9": (b"GET /health\r\n\r\n", 400),
+    "a version that is none": (b"GET /health HTTP/11\r\nHost: x\r\n\r\n", 400),
+    "SMTP": (b"EHLO example.org\r\n\r\n", 400),
+    "zeros as a head": (b"\0" * 500 + b"\r\n\r\n", 400),
+    # one message that two servers may read as two
+    "length and chunked": (HEAD + b"Content-Length: 5\r\n" + CHUNKED + b"0\r\n\r\n", 400),
+    "chunked and length": (HEAD + b"Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n", 400),
+    "chunked with a space": (HEAD + b"Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n", 400),
+    "length with a space": (HEAD + b"Content-Length : 2\r\n\r\n{}", 400),
+    "chunked behind a tab": (HEAD + b"Transfer-Encoding: \x0bchunked\r\n\r\n0\r\n\r\n", 400),
+    "two codings": (HEAD + b"Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n", 400),
+    "another coding first": (HEAD + b"Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", 400),
+    "identity": (HEAD + b"Transfer-Encoding: identity\r\n\r\n", 400),
+    "chunked twice": (HEAD + b"Transfer-Encoding: chunked\r\n" + CHUNKED + b"0\r\n\r\n", 400),
+    "chunked in HTTP/1.0": (b"POST /v1/chat/completions HTTP/1.0\r\n" + CHUNKED + b"0\r\n\r\n", 400),
+    "two lengths": (HEAD + b"Content-Length: 2\r\nContent-Length: 2\r\n\r\n{}", 400),
+    "two lengths that differ": (HEAD + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}", 400),
+    "two lengths in one": (HEAD + b"Content-Length: 2, 2\r\n\r\n{}", 400),
+    "length with a sign": (HEAD + b"Content-Length: +2\r\n\r\n{}", 400),
+    "negative length": (HEAD + b"Content-Length: -2\r\n\r\n{}", 400),
+    "length in hexadecimal": (HEAD + b"Content-Length: 0x2\r\n\r\n{}", 400),
+    "no length": (HEAD + b"Content-Length:\r\n\r\n{}", 400),
+    "length that overflows": (HEAD + b"Content-Length: 18446744073709551618\r\n\r\n{}", 400),
+    "folded field": (GET + b"A: b\r\n c\r\n\r\n", 400),
+    "folded length": (HEAD + b"Content-Length:\r\n 2\r\n\r\n{}", 400),
+    "folded first field": (b"GET /health HTTP/1.1\r\n Host: x\r\n\r\n", 400),
+    "bare CR": (GET + b"A: b\rc\r\n\r\n", 400),
+    "bare LF": (GET + b"A: b\nC: d\r\n\r\n", 400),
+    "bare LF everywhere": (b"GET /health HTTP/1.1\nHost: x\nA: b\n\r\n\r\n", 400),
+    "no host": (b"GET /health HTTP/1.1\r\n\r\n", 400),
+    "two hosts": (GET + b"Host: y\r\n\r\n", 400),
+    "two hosts alike": (GET + b"host: x\r\n\r\n", 400),
+    "a field without a name": (GET + b": b\r\n\r\n", 400),
+    "a field without a colon": (GET + b"abc\r\n\r\n", 400),
+    "a field with a space in its name": (GET + b"a b: c\r\n\r\n", 400),
+    "NUL in a field": (GET + b"A: b\0c\r\n\r\n", 400),
+    # bodies
+    "endless length": (HEAD + b"Content-Length: " + b"9" * 18 + b"\r\n\r\n{}", 413),
+    "endless chunk": (HEAD + CHUNKED + b"ffffffffffffffff\r\nabc", 413),
+    "overflowing chunk": (HEAD + CHUNKED + b"0000000000000000a\r\nabc", 400),
+    "chunk with a sign": (HEAD + CHUNKED + b"+2\r\n{}\r\n0\r\n\r\n", 400),
+    "chunk with 0x": (HEAD + CHUNKED + b"0x2\r\n{}\r\n0\r\n\r\n", 400),
+    "chunk with a space": (HEAD + CHUNKED + b"2 \r\n{}\r\n0\r\n\r\n", 400),
+    "chunk without a size": (HEAD + CHUNKED + b"\r\n{}\r\n0\r\n\r\n", 400),
+    "chunks with bare LF": (HEAD + CHUNKED + b"2\n{}\n0\n\n", 400),
+    "chunk longer than it says": (HEAD + CHUNKED + b"1\r\n{}\r\n0\r\n\r\n", 400),
+    "line end in a chunk extension": (HEAD + CHUNKED + b"2;a\nb\r\n{}\r\n0\r\n\r\n", 400),
+    "a long chunk extension": (HEAD + CHUNKED + b"2;" + b"a" * 300 + b"\r\n{}\r\n0\r\n\r\n", 400),
+    "chunk extensions without end": (HEAD + CHUNKED + (b"1;" + b"a" * 200 + b"\r\n \r\n") * 200, 400),
+    "trailer": (HEAD + CHUNKED + b"2\r\n{}\r\n0\r\nA: b\r\n\r\n", 400),
     "a body one byte over the limit": (HEAD + b"Content-Length: 10485761\r\n\r\n" + b" " * 10485761, 413),
-    "the same in a chunk": (HEAD + b"Transfer-Encoding: chunked\r\n\r\na00001\r\n" + b" " * 10485761 + b"\r\n0\r\n\r\n", 413),
+    "the same in a chunk": (HEAD + CHUNKED + b"a00001\r\n" + b" " * 10485761 + b"\r\n0\r\n\r\n", 413),
+    "the same in many chunks": (HEAD + CHUNKED + (b"100000\r\n" + b" " * 0x100000 + b"\r\n") * 10 + b"1\r\n \r\n0\r\n\r\n", 413),
+    # heads that are too much
+    "3000 fields": (GET + b"".join(b"a%d: b\r\n" % i for i in range(3000)) + b"\r\n", 431),
+    "300 fields": (GET + b"".join(b"a%d: b\r\n" % i for i in range(300)) + b"\r\n", 431),
+    "a field of 100 KB": (GET + b"A: " + b"a" * 100_000 + b"\r\n\r\n", 431),
+    "a field name of 100 KB": (GET + b"a" * 100_000 + b": b\r\n\r\n", 431),
+    "a target of 100 KB": (b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n", 431),
+    "a method of 100 KB": (b"A" * 100_000 + b" / HTTP/1.1\r\nHost: x\r\n\r\n", 431),
+    "a head without any line end": (b"a" * 100_000, 431),
+    # methods and targets
+    "NUL in the target": (b"GET /he\0alth HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+    "absolute form": (b"GET http://x/health HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+    "CONNECT": (b"CONNECT x:80 HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+    "an asterisk": (b"GET * HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+    "OPTIONS of everything": (b"OPTIONS * HTTP/1.1\r\nHost: x\r\n" + LAST, 404),
+    "a fragment": (b"GET /health#x HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+    "two spaces": (b"GET  /health HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+    "no target": (b"GET HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+    "a method in small letters": (b"post /v1/chat/completions HTTP/1.1\r\nHost: x\r\n" + LAST, 405),
+    "a method nobody knows": (b"BREW /v1/chat/completions HTTP/1.1\r\nHost: x\r\n" + LAST, 405),
+    "TRACE": (b"TRACE /v1/chat/completions HTTP/1.1\r\nHost: x\r\n" + LAST, 405),
+    "a method that is no word": (b"G@(T /health HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+    "dots in the path": (b"GET /v1/../admin/health HTTP/1.1\r\nHost: x\r\n" + LAST, 404),
+    "dots in disguise": (b"GET /v1/%2e%2e/admin/health HTTP/1.1\r\nHost: x\r\n" + LAST, 404),
+    "a letter in disguise": (b"GET /%61dmin/health HTTP/1.1\r\nHost: x\r\n" + LAST, 404),
+    "slashes before admin": (b"GET //admin/health HTTP/1.1\r\nHost: x\r\n" + LAST, 404),
+    "NUL in disguise": (b"GET /v1/models/sim-model%00 HTTP/1.1\r\nHost: x\r\n" + LAST, 404),
+    "a long bearer": (b"GET /admin/health HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + b"a" * 20_000 + b"\r\n" + LAST, 401),
+    # expectations
+    "an expectation nobody knows": (HEAD + b"Expect: 200-ok\r\nContent-Length: 2\r\n\r\n{}", 417),
+    "an expectation and more": (HEAD + b"Expect: 100-continue, x\r\nContent-Length: 2\r\n\r\n{}", 417),
+    # JSON
     "no UTF-8": (post(b'{"model":"sim-model","messages":["\xff\xfe"]}'), 400),
+    "half a character": (post(b'{"model":"sim-model","a":"\xe2\x82"}'), 400),
+    "a surrogate in UTF-8": (post(b'{"model":"sim-model","a":"\xed\xa0\x80"}'), 400),
+    "an overlong slash": (post(b'{"model":"sim-model","a":"\xc0\xaf"}'), 400),
+    "UTF-16": (post('{"model":"sim-model"}'.encode("utf-16")), 400),
     "deep JSON": (post(b'{"model":"sim-model","x":' + b"[" * 100_000 + b"]" * 100_000 + b"}"), 400),
     "JSON without end": (post(b'{"a":' * 100_000), 400),
     "the model twice": (post(b'{"model":"sim-model","mod\\u0065l":"other"}'), 400),
+    "the stream twice": (post(b'{"model":"sim-model","stream":false,"stream":true}'), 400),
     "zeros": (post(b"\0" * 1000), 400),
+    "NUL behind the object": (post(chat_body() + b"\0"), 400),
+    "NUL in a text": (post(b'{"model":"sim-model","a":"\0"}'), 400),
     "a second object": (post(chat_body() + b"{}"), 400),
+    "not a number": (post(b'{"model":"sim-model","temperature":NaN}'), 400),
+    "a comment": (post(b'{"model":"sim-model"/**/}'), 400),
+    "no body": (post(b""), 400),
+    "a list": (post(b'["sim-model"]'), 400),
+    "a long model": (post(b'{"model":"' + b"m" * 257 + b'"}'), 400),
     "a model with a line end": (post(b'{"model":"a\\r\\nSet-Cookie: x"}'), 404),
-    "dots in the path": (b"GET /v1/../admin/health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 404),
-    "a long bearer": (b"GET /admin/health HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer " + b"a" * 20_000 + b"\r\n\r\n", 401),
 }
 
 
+def refusal(answer):
+    """The error of a refusal, whose shape is checked here: one head, one JSON envelope of the length it says."""
+    head, _, body = answer.partition(b"\r\n\r\n")
+    fields = {name.lower(): value.strip() for name, _, value in (line.partition(b":") for line in head.split(b"\r\n")[1:])}
+    assert int(fields[b"content-length"]) == len(body) and not re.search(rb"HTTP/1.1 \d", body), answer[:500]
+    assert fields[b"content-type"].startswith(b"application/json"), head
+    return json.loads(body)["error"]
+
+
 def test_requests_that_mean_harm_are_refused_and_harm_nobody(simple):
+    wrong = []
     for name, (wire, wanted) in REQUESTS.items():
         answer = ask(simple, wire)
-        assert status(answer) == wanted, f"{name}: {answer[:300]}"
-        assert b"\r\nSet-Cookie" not in answer and not answer.endswith(b"<reset>"), name
+        if status(answer) != wanted or b"\r\nSet-Cookie" in answer or answer.endswith(b"<reset>"):
+            wrong.append((name, wanted, answer[:300]))
+            continue
+        error = refusal(answer)
+        if not wire.startswith(b"GET /admin"):
+            assert error["source"] == "router" and error["code"] and error["message"] and error["type"], (name, error)
+    assert not wrong
     assert simple.engine.state()["chats"] == 0
     assert simple.chat(max_tokens=1).status_code == 200
     wait_for("everything is returned", lambda: settled(simple))
+
+
+def test_odd_requests_that_are_sound_are_served(simple):
+    body = chat_body(max_tokens=1)
+    half = len(body) // 2
+    chunks = b"%X;name=\"value\"\r\n%s\r\n%016x\r\n%s\r\n000;last\r\n\r\n" % (half, body[:half], len(body) - half, body[half:])
+    for name, wire in {
+        "chunks with extensions": HEAD + b"Connection: close\r\n" + CHUNKED + chunks,
+        "fields in capitals": HEAD.upper().replace(b"/V1/CHAT/COMPLETIONS", b"/v1/chat/completions") + b"CONTENT-LENGTH: %d\r\nCONNECTION: CLOSE\r\n\r\n" % len(body) + body,
+        "blank lines first": b"\r\n\r\n" + post(body),
+        "slashes too many": post(body).replace(b"/v1/chat/", b"//v1//chat/"),
+        "a query": post(body).replace(b"completions", b"completions?a=%00&b"),
+        "an offer to upgrade": post(body, b"Connection: close, Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAA\r\n"),
+        "white space around": post(b" \r\n\t" + body + b"\n\n"),
+        "200 fields": post(body, b"Connection: close\r\n" + b"".join(b"a%d: b\r\n" % i for i in range(200))),
+        "25 levels": post(body[:-1] + b',"x":' + b"[" * 25 + b"]" * 25 + b"}"),
+    }.items():
+        answer = ask(simple, wire)
+        assert status(answer) == 200 and not answer.endswith(b"<reset>"), f"{name}: {answer[:300]}"
+    assert b"HTTP2-Settings" not in json.dumps(simple.engine.requests()).encode()
+
+
+def test_http_1_0_gets_no_chunks_and_a_close(simple):
+    for stream in (False, True):
+        body = chat_body(stream, max_tokens=3)
+        answer = ask(simple, b"POST /v1/chat/completions HTTP/1.0\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+        head, _, rest = answer.partition(b"\r\n\r\n")
+        assert status(answer) == 200 and b"chunked" not in head.lower(), head
+        assert rest.endswith(b"data: [DONE]\n\n") if stream else json.loads(rest)["choices"]
+    assert status(ask(simple, b"GET /health HTTP/1.0\r\n\r\n")) == 200
+    with connect(simple, b"GET /health HTTP/1.0\r\nConnection: keep-alive\r\n\r\n") as s:
+        wait_for("the answer", lambda: b"ok" in s.recv(4096))
+        s.sendall(b"GET /health HTTP/1.0\r\n\r\n")
+        assert status(read_all(s)) == 200
+
+
+def test_a_body_is_asked_for_only_when_its_head_is_acceptable(simple):
+    body = chat_body(max_tokens=1)
+    with connect(simple, HEAD + b"Expect: 100-Continue\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body)) as s:
+        assert s.recv(4096) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        s.sendall(body)
+        assert status(read_all(s)) == 200
+    for wire, wanted in ((HEAD + b"Content-Length: 10485761\r\n", 413), (HEAD.replace(b"/v1/chat", b"/v2/chat") + b"Content-Length: 5\r\n", 404),
+                         (HEAD.replace(b"POST", b"PUT") + b"Content-Length: 5\r\n", 405), (HEAD + b"Content-Length: x\r\n", 400)):
+        said = ask(simple, wire + b"Expect: 100-continue\r\n\r\n")
+        assert status(said) == wanted and b"100 Continue" not in said, said[:200]
+        refusal(said)
+    old = ask(simple, b"POST /v1/chat/completions HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+    assert status(old) == 200, "HTTP/1.0 knows no expectations"
+
+
+def test_pipelined_requests_are_answered_in_order(simple):
+    wire = GET + b"\r\n" + post(chat_body(True, max_tokens=2), b"") + b"GET /nowhere HTTP/1.1\r\nHost: x\r\n\r\n" + post(chat_body(max_tokens=1), b"") + GET + LAST
+    answer = ask(simple, wire + GET + b"\r\n")
+    seen = [int(part[:3]) for part in answer.split(b"HTTP/1.1 ")[1:]]
+    assert seen == [200, 200, 404, 200, 200], answer
+    assert answer.index(b"[DONE]") < answer.index(b"not_found") < answer.index(b"chat.completion\"")
+
+
+def test_bombs_of_json_cost_little_time(simple):
+    size = 10 * 1024 * 1024 - 100
+    start = b'{"model":"sim-model","x":'
+    for name, bomb in {"brackets": b"[" * size, "objects": b'{"a":' * (size // 5), "quotes": b'"' * size, "backslashes": b'"' + b"\\" * size, "commas": b"[" + b"," * size,
+                       "numbers": b"1" * size, "keys": b'{"' + b"k" * size, "closed": b"[" * (size // 2) + b"]" * (size // 2)}.items():
+        begin = time.monotonic()
+        answer = ask(simple, post((start + bomb)[:size]))
+        took = time.monotonic() - begin
+        assert status(answer) == 400 and refusal(answer)["code"] == "request_invalid", f"{name}: {answer[:300]}"
+        assert took < 3, f"{name} took {took:.1f} s"
+
+
+def test_slow_senders_are_bounded_and_keep_nobody_waiting(stack):
+    stack.engine = stack.start_engine()
+    stack.start_router("--request-timeout", "4s")
+    stack.agent = stack.start_agent(stack.engine)
+    before = memory_kib(stack.router)
+    heads = [connect(stack, b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nX-A: ") for _ in range(40)]
+    bodies = [connect(stack, HEAD + b"Content-Length: 1000000\r\n\r\n{") for _ in range(20)]
+    bodies += [connect(stack, HEAD + CHUNKED + b"1\r\n{\r\n") for _ in range(20)]
+    begin = time.monotonic()
+    late, took = {}, {}
+    while len(late) < len(heads + bodies) and time.monotonic() - begin < 16:
+        for s in heads + bodies:
+            if s in late:
+                continue
+            s.setblocking(False)
+            try:
+                said = s.recv(65536)
+                late[s], took[s] = said, time.monotonic() - begin
+                continue
+            except BlockingIOError:
+                pass
+            s.settimeout(5)
+            try:
+                s.sendall(b"a" if s in heads else b"\x20" if s in bodies[:20] else b"1\r\n \r\n")
+            except OSError:
+                pass
+        assert stack.chat(max_tokens=1).status_code == 200
+        time.sleep(0.2)
+    assert len(late) == len(heads + bodies), "a slow sender is never cut off"
+    for s in heads:
+        assert status(late[s]) == 408 and refusal(late[s])["code"] == "request_invalid" and took[s] > 9, late[s]
+    for s in bodies:
+        assert status(late[s]) == 408 and refusal(late[s])["code"] == "request_invalid" and 3 < took[s] < 9, late[s]
+    for s in heads + bodies:
+        s.close()
+    assert memory_kib(stack.router) - before < 30_000
+    wait_for("everything is returned", lambda: settled(stack))
 
 
 def test_nothing_after_a_bad_head_is_a_request(simple):
@@ -212,13 +417,13 @@ def test_a_client_that_asks_and_never_reads_costs_little(simple, page):
 EVENT = b'data: {"choices":[{"index":0,"delta":{"content":"hi"},"finish_reason":null}]}\n\n'
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 SSE = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
-CHUNKED = b"Transfer-Encoding: chunked\r\n\r\n"
 ANSWERS = {
     "garbage": (sends(b"\0\xff" * 500 + b"\r\n\r\n"), 502),
     "another protocol": (sends(b"SSH-2.0-OpenSSH\r\n"), 502),
     "nothing": (sends(), 502),
     "a reset": (sends(reset=True), 502),
     "100 first": (sends(b"HTTP/1.1 100 Continue\r\n\r\n" * 3 + OK + b"Content-Length: 2\r\n\r\n{}"), 200),
+    "103 first": (sends(b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + OK + b"Content-Length: 2\r\n\r\n{}"), 200),
     "100 without end": (sends(b"HTTP/1.1 100 Continue\r\n\r\n" * 50_000), 502),
     "101": (sends(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n"), 502),
     "204": (sends(b"HTTP/1.1 204 No Content\r\n\r\n"), 502),
@@ -230,6 +435,23 @@ ANSWERS = {
     "more than its length": (sends(OK + b"Content-Length: 2\r\n\r\n{}HTTP/1.1 200 OK\r\n\r\n"), 200),
     "length and chunked": (sends(OK + b"Content-Length: 2\r\n" + CHUNKED + b"2\r\n{}\r\n0\r\n\r\n"), 502),
     "two lengths": (sends(OK + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}"), 502),
+    "two codings": (sends(OK + b"Transfer-Encoding: gzip, chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n"), 502),
+    "identity": (sends(OK + b"Transfer-Encoding: identity\r\n\r\n{}"), 502),
+    "chunked in HTTP/1.0": (sends(OK.replace(b"1.1", b"1.0") + CHUNKED + b"2\r\n{}\r\n0\r\n\r\n"), 502),
+    "chunked with a space": (sends(OK + b"Transfer-Encoding : chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n"), 502),
+    "two lengths alike": (sends(OK + b"Content-Length: 2\r\nContent-Length: 2\r\n\r\n{}"), 502),
+    "negative length": (sends(OK + b"Content-Length: -2\r\n\r\n{}"), 502),
+    "a folded field": (sends(OK + b"A: b\r\n c\r\nContent-Length: 2\r\n\r\n{}"), 502),
+    "a bare LF": (sends(OK + b"A: b\nC: d\r\nContent-Length: 2\r\n\r\n{}"), 502),
+    "NUL in a field": (sends(OK + b"A: b\0c\r\nContent-Length: 2\r\n\r\n{}"), 502),
+    "HTTP/2": (sends(b"HTTP/2.0 200 OK\r\nContent-Length: 2\r\n\r\n{}"), 502),
+    "a head without end": (sends(OK, *[b"a" * 10_000] * 100), 502),
+    "a trailer": (sends(OK + CHUNKED + b"2\r\n{}\r\n0\r\nA: b\r\n\r\n"), 502),
+    "trailers without end": (sends(OK + CHUNKED + b"2\r\n{}\r\n0\r\n", *[b"A: b\r\n" * 1000] * 100), 502),
+    "chunk extensions": (sends(OK + CHUNKED + b"2;a=b\r\n{}\r\n0;c\r\n\r\n"), 200),
+    "chunk extensions without end": (sends(OK + CHUNKED + b"2;", *[b"a" * 1000] * 100), 502),
+    "an endless chunk": (sends(OK + CHUNKED + b"ffffffffffffffff\r\n", b"x" * 1000), 502),
+    "a stream in a chunk too short": (sends(SSE + CHUNKED + b"5\r\n" + EVENT + b"\r\n0\r\n\r\n"), 502),
     "a bad chunk": (sends(OK + CHUNKED + b"zz\r\n"), 502),
     "100 MB announced": (sends(OK + b"Content-Length: 104857600\r\n\r\n{"), 502),
     "fields without end": (sends(OK, *[b"X-A: b\r\n" * 1000] * 100), 502),
@@ -251,10 +473,16 @@ def test_engines_that_answer_nonsense_are_told_apart(scripted):
             said = ask(scripted, post(chat_body(stream)))
             assert status(said) == wanted, f"{name}, stream {stream}: {said[:400]}"
             assert not said.endswith(b"<reset>"), name
+            if wanted >= 500:
+                error = refusal(said)
+                assert error["source"] == "backend" and error["message"] and error["request_id"], (name, error)
+                assert error["request_id"] in scripted.router.log() + scripted.agent.log(), name
     scripted.engine.answer = sends(OK + b"Content-Length: 2\r\nConnection: x-hop\r\nX-Hop: 1\r\nX-Request-ID: evil\r\n\r\n{}")
     said = ask(scripted, post(chat_body()))
     assert status(said) == 200 and b"X-Hop" not in said and b"evil" not in said
     assert memory_kib(scripted.router) - memory < 30_000
+    scripted.engine.answer = sends(OK + b"Content-Length: 2\r\n\r\n{}")
+    assert status(ask(scripted, post(chat_body()))) == 200, "it still serves"
     wait_for("everything is returned", lambda: settled(scripted))
 
 

@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# run.sh [TARGET|all] [RUNS]: fuzzes from the checked-in corpus; what is new goes to build/fuzz/work, findings to build/fuzz/findings.
+# run.sh keep [TARGET|all]: takes over what is new and reaches something the checked-in corpus does not.
+# One line a target goes to build/fuzz/results.txt: target, commit, executions, seconds, edges, features, findings.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+programs=build/fuzz/fuzz
+
+longest() {
+  case "$1" in
+    yaml | policy | settings) echo 2048 ;;
+    sse | request_json | http_server | http_client) echo 4096 ;;
+    engine_*) echo 8192 ;;
+    link_session) echo 1024 ;;
+    identity | plugin_answer | address | route) echo 256 ;;
+    *) echo 4096 ;;
+  esac
+}
+
+targets() {
+  if [ "${1:-all}" != all ]; then
+    [ -x "$programs/fuzz_$1" ] || { echo "there is no target $1; there are: $(ls $programs | sed 's/fuzz_//' | tr '\n' ' ')" >&2; exit 2; }
+    echo "$1"
+  else
+    ls $programs | sed 's/fuzz_//'
+  fi
+}
+
+options() {
+  echo "-rss_limit_mb=1024 -timeout=10 -max_len=$(longest "$1")"
+  [ ! -f "tests/fuzz/dict/$1.dict" ] || echo "-dict=tests/fuzz/dict/$1.dict"
+}
+
+if [ "${1:-}" = keep ]; then
+  for target in $(targets "${2:-all}"); do
+    mkdir -p "build/fuzz/work/$target"
+    "$programs/fuzz_$target" -merge=1 $(options "$target") "tests/fuzz/corpus/$target" "build/fuzz/work/$target" 2>&1 | grep -E 'MERGE-OUTER: [0-9]+ new' || true
+  done
+  exit
+fi
+
+failed=0
+runs=${2:-5000000}
+commit=$(git rev-parse --short=9 HEAD 2>/dev/null || echo unknown)
+for target in $(targets "${1:-all}"); do
+  mkdir -p "build/fuzz/work/$target" build/fuzz/findings
+  log=build/fuzz/$target.log
+  begin=$SECONDS
+  status=0
+  nice -n 15 "$programs/fuzz_$target" -runs="$runs" $(options "$target") -print_final_stats=1 -artifact_prefix="build/fuzz/findings/$target-" \
+    "build/fuzz/work/$target" "tests/fuzz/corpus/$target" >"$log" 2>&1 || status=$?
+  done=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
+  reached=$(grep -oE 'cov: [0-9]+ ft: [0-9]+' "$log" | tail -1)
+  line="$target $commit executions=${done:-?} seconds=$((SECONDS - begin)) ${reached} findings=$((status != 0))"
+  echo "$line" | tee -a build/fuzz/results.txt
+  if [ $status -ne 0 ]; then
+    tail -40 "$log"
+    failed=1
+  fi
+done
+exit $failed
