@@ -89,7 +89,9 @@ void client::impl::keep(const connection_ptr &c) {
   c->kept_since_ns = now_ns();
   kept.push_back(c);
   c->read_more(options.max_header_bytes);
-  if (!retire_timer_.armed()) home.arm(retire_timer_, c->kept_since_ns + idle_limit_ns);
+  // The limit may have been lowered since the timer was armed.
+  const uint64_t due = kept.front()->kept_since_ns + idle_limit_ns;
+  if (!retire_timer_.armed() || retire_timer_.due_ns() > due) home.arm(retire_timer_, due);
 }
 
 void client::impl::retire() {

@@ -91,15 +91,17 @@ TEST_F(client_test, connections_retire_before_the_origin_closes_them_and_after_t
 }
 
 TEST_F(client_test, the_idle_limit_is_learned_from_an_origin_that_closes_early) {
-  scripted_origin o([&](raw_socket &s, int) {
+  scripted_origin o([&](raw_socket &s, int number) {
     s.until("\r\n\r\n");
     s.send(ok);
     s.receive(400);  // then it closes, as a server with a short keep-alive does
+    thread_.note((s.ended() ? "client closed " : "origin closes ") + std::to_string(number));
   });
   open(o.port);
-  for (int i = 0; i < 2; ++i) {
+  for (const char *end : {"origin closes 1", "origin closes 2", "client closed 3"}) {
     recorder r(thread_);
     run(r);
+    ASSERT_TRUE(thread_.wait_for(end));
     for (int n = 0; n < 10'000 && kept() > 0; ++n) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   thread_.on_loop([&] {

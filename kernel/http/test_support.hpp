@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <condition_variable>
 #include <functional>
 #include <mutex>
@@ -44,6 +45,19 @@ class raw_socket {
   bool send(std::string_view bytes) {
     while (!bytes.empty()) {
       const ssize_t n = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      if (n <= 0) return false;
+      bytes.remove_prefix(static_cast<size_t>(n));
+    }
+    return true;
+  }
+  // The same; calls `full` whenever the socket takes nothing more, before it waits.
+  bool send(std::string_view bytes, const std::function<void()> &full) {
+    while (!bytes.empty()) {
+      ssize_t n = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+      if (n < 0 && errno == EAGAIN) {
+        full();
+        n = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      }
       if (n <= 0) return false;
       bytes.remove_prefix(static_cast<size_t>(n));
     }

@@ -1,0 +1,194 @@
+"""Row 8: retries end with the first content; a failure after it is told in the stream; an engine's no is an answer.
+The retry budget of a model is routing's own test (kernel/routing/session_test.cpp)."""
+import json
+
+import pytest
+
+from conftest import answered, at_rest, blameless, outcome, wait_for
+from raw import DONE, ERROR, ROLE, SSE, STOP, Client, event, say, whole
+
+GOOD = [ROLE, say("good "), say("answer"), STOP, DONE]
+
+
+def streams(*parts, clean=True):
+    def answer(chat):
+        chat.send(SSE)
+        for part in parts:
+            chat.chunk(part)
+        if clean:
+            chat.last_chunk()
+        return clean
+    return answer
+
+
+def two_agents(stack, engines, first):
+    """The first answer of whichever engine is asked first is `first`, then both are good."""
+    asked = []
+
+    def answer(chat):
+        asked.append(chat)
+        return first(chat) if len(asked) == 1 else streams(*GOOD)(chat)
+
+    fleet = [engines(answer), engines(answer)]
+    stack.start_router()
+    agents = [stack.start_agent(e, identity=f"{i}.key") for i, e in enumerate(fleet)]
+    return fleet, agents, asked
+
+
+# Frames that are no content, in the shapes engines really send.
+NO_CONTENT = {
+    "role only": ROLE,
+    "an empty choice list": b'data: {"choices":[]}\n\n',
+    "an empty delta": event({}),
+    "null content": event({"role": "assistant", "content": None}),
+    "a comment": b": ping\n\n",
+    "an event named ping": b"event: ping\ndata: {}\n\n",
+    "usage only": b'data: {"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":0,"total_tokens":3}}\n\n',
+    "retry and id": b"retry: 3000\nid: 7\n\n",
+    "all of them": ROLE + b": x\n\n" + event({}) + b'data: {"choices":[]}\n\n',
+}
+BREAKS = {"cut": dict(clean=False), "error event": dict(parts=[ERROR]), "named error": dict(parts=[b"event: error\n" + ERROR])}
+
+
+def test_what_is_no_content_does_not_commit(stack, engines):
+    """After each of these frames the engine fails; the client sees only the other engine's answer, from its first byte.
+
+    Naive variants: the first byte of the engine commits; an error event is passed on like any other.
+    """
+    asked, failing = [], [None]
+
+    def answer(chat):
+        asked.append(chat)
+        return failing[0](chat) if len(asked) % 2 == 1 else streams(*GOOD)(chat)
+
+    stack.start_router()
+    for i in range(2):
+        stack.start_agent(engines(answer), identity=f"{i}.key")
+    for name, frames in NO_CONTENT.items():
+        for how, given in BREAKS.items():
+            before = len(asked)
+            failing[0] = streams(frames, *given.get("parts", []), clean=given.get("clean", True))
+            with Client(stack, stream=True) as client:
+                client.finish()
+            assert client.payload == b"".join(GOOD), f"{name}, {how}: {client.payload[:300]}"
+            assert client.complete and len(asked) == before + 2, (name, how)
+    wait_for("everything is returned", lambda: at_rest(stack))
+
+
+CONTENT = {
+    "content": say("a"),
+    "reasoning": event({"reasoning": "hm"}),
+    "reasoning_content": event({"reasoning_content": "hm"}),
+    "a tool call": event({"tool_calls": [{"index": 0, "id": "c1", "type": "function", "function": {"name": "f", "arguments": ""}}]}),
+    "a refusal": event({"refusal": "no"}),
+    "content in the same read as the role": ROLE + say("a"),
+}
+
+
+def test_after_content_a_failure_is_told_in_the_stream_and_nothing_is_repeated(stack, engines):
+    """One error event, no [DONE], the connection ends without the last chunk, and the engine's bytes before it are untouched.
+
+    Naive variants: the attempt is repeated and the client reads two answers in one; the stream simply ends well; [DONE] is invented.
+    """
+    asked, failing = [], [None]
+
+    def answer(chat):
+        asked.append(chat)
+        return failing[0](chat)
+
+    stack.start_router()
+    for i in range(2):
+        stack.start_agent(engines(answer), identity=f"{i}.key")
+    for name, frames in CONTENT.items():
+        for ending, reset in (("cut", False), ("reset", True)):
+            before = len(asked)
+
+            def broken(chat):
+                chat.send(SSE)
+                chat.chunk(frames)
+                chat.wait_gone(0.1)  # so that the bytes are read before the end is
+                if reset:
+                    chat.reset()
+
+            failing[0] = broken
+            with Client(stack, stream=True) as client:
+                client.to_end()
+            where = f"{name}, {ending}: {client.payload}"
+            assert client.status == 200 and client.payload.startswith(frames), where
+            told = client.payload[len(frames):]
+            assert told.startswith(b"data: {") and told.endswith(b"\n\n") and told.count(b"data:") == 1, where
+            error = json.loads(told[6:])["error"]
+            assert error["code"] == "backend_error" and error["source"] == "backend" and error["message"], where
+            assert b"[DONE]" not in client.payload and not client.complete and not client.was_reset, where
+            assert len(asked) == before + 1, where
+    assert outcome(stack, "engine_error") == 2 * len(CONTENT)
+    wait_for("everything is returned", lambda: at_rest(stack))
+
+
+def test_a_failure_inside_an_event_still_gives_a_well_formed_one(stack, engines):
+    """The engine is cut in the middle of a line: the error event stands on lines of its own.
+
+    Naive variant: it is appended to the half line and no client can read it.
+    """
+    def cut(chat):
+        chat.send(SSE)
+        chat.chunk(say("a"), b'data: {"choices":[{"index":0,"del')
+        chat.wait_gone(0.1)
+
+    stack.start_router()
+    stack.start_agent(engines(cut))
+    with Client(stack, stream=True) as client:
+        client.to_end()
+    last = client.payload.strip().split(b"\n\n")[-1]
+    assert json.loads(last.removeprefix(b"data: "))["error"]["code"] == "backend_error"
+    assert b"[DONE]" not in client.payload and not client.complete
+
+
+def test_an_error_event_after_content_is_passed_on_as_it_is(stack, engines):
+    """The engine said it itself, and ended well: every byte is the engine's, nothing is added."""
+    parts = [ROLE, say("a"), ERROR]
+    fleet, _, asked = two_agents(stack, engines, streams(*parts))
+    with Client(stack, stream=True) as client:
+        client.finish()
+    assert client.payload == b"".join(parts) and len(asked) == 1
+
+
+def test_a_stream_without_done_that_ends_well_is_complete(stack, engines):
+    """None is required and none is invented. Naive variant: [DONE] is awaited, or added."""
+    parts = [ROLE, say("a"), STOP]
+    fleet, agents, asked = two_agents(stack, engines, streams(*parts))
+    with Client(stack, stream=True) as client:
+        client.finish()
+    assert client.payload == b"".join(parts) and client.complete and len(asked) == 1
+    assert all(blameless(stack, a) for a in agents)
+    assert outcome(stack, "completed") == 1
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_deterministic_refusal_is_never_repeated_and_keeps_body_and_status(stack, engines, stream):
+    """400, 404, 413, 415 and 422 would be the same everywhere: one attempt, the engine's own bytes, its own header fields, no blame.
+
+    Naive variants: every status but 200 is tried elsewhere; the body is put into the router's envelope.
+    """
+    asked, given = [], [None]
+
+    def answer(chat):
+        asked.append(chat)
+        chat.send(given[0])
+        return True
+
+    fleet = [engines(answer), engines(answer)]
+    stack.start_router()
+    agents = [stack.start_agent(e, identity=f"{i}.key") for i, e in enumerate(fleet)]
+    for status in (400, 404, 413, 415, 422):
+        body = b'{"object":"error","message":"it is %d, and \xc3\xa9","type":"BadRequestError","param":null,"code":%d}' % (status, status)
+        given[0] = whole(body, b"%d No" % status, b"X-Engine: here\r\n")
+        before = len(asked)
+        with Client(stack, stream=stream) as client:
+            client.finish()
+        assert (client.status, client.payload) == (status, body)
+        assert client.fields["x-engine"] == "here" and len(asked) == before + 1, status
+    assert outcome(stack, "rejected_by_engine") == 5
+    assert all(blameless(stack, a) for a in agents)
+    assert answered(stack, 400) == 1
+    wait_for("everything is returned", lambda: at_rest(stack))

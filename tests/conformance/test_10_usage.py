@@ -1,0 +1,141 @@
+"""Row 10: tokens are settled once a request, from what the engine told, else from what was counted."""
+import json
+
+from conftest import at_rest, needs, wait_for
+from raw import DONE, ROLE, SSE, STOP, Client, completion, say, whole
+
+USAGE = b'data: {"choices":[],"usage":{"prompt_tokens":11,"completion_tokens":7,"total_tokens":18}}\n\n'
+ASKED = {"stream_options": {"include_usage": True}}
+
+
+def streams(*parts):
+    def answer(chat):
+        chat.send(SSE)
+        for part in parts:
+            chat.chunk(part)
+        chat.last_chunk()
+        return True
+    return answer
+
+
+def tokens(stack, agent):
+    return (int(stack.metric("hivenet_router_agent_input_tokens_total", peer_id=agent.peer_id)),
+            int(stack.metric("hivenet_router_agent_output_tokens_total", peer_id=agent.peer_id)))
+
+
+def ask(stack, **more):
+    with Client(stack, **more) as client:
+        return client.finish()
+
+
+# What an engine streams, and what it comes to.
+MERGED = {
+    "at the end": ([ROLE, say("a"), STOP, USAGE, DONE], (11, 7)),
+    "null in every event before": ([say("a").replace(b"}]}", b'}],"usage":null}'), STOP, USAGE, DONE], (11, 7)),
+    "in every event, growing": ([say("a").replace(b"}]}", b'}],"usage":{"prompt_tokens":11,"completion_tokens":%d}}' % n)
+                                 for n in range(1, 8)] + [STOP, DONE], (11, 7)),
+    "without choices": ([say("a"), b'data: {"usage":{"prompt_tokens":5,"completion_tokens":6}}\n\n', DONE], (5, 6)),
+    "zeros that are real": ([say("a"), b'data: {"choices":[],"usage":{"prompt_tokens":4,"completion_tokens":0}}\n\n', DONE], (4, 0)),
+    "words that look like usage": ([say('"usage":{"prompt_tokens":999,"completion_tokens":999}'), STOP, USAGE, DONE], (11, 7)),
+    "twice": ([say("a"), USAGE, USAGE, DONE], (11, 7)),
+}
+
+
+def test_usage_in_a_stream_is_merged_and_counted_once(stack, engines):
+    """Naive variants: each event with usage is added up; the first one wins; the last line is searched as text."""
+    engine = engines()
+    stack.start_router()
+    agent = stack.start_agent(engine)
+    expected = (0, 0)
+    for name, (parts, (prompt, output)) in MERGED.items():
+        engine.answer = streams(*parts)
+        client = ask(stack, stream=True, **ASKED)
+        assert client.payload == b"".join(parts), name
+        expected = (expected[0] + prompt, expected[1] + output)
+        wait_for(name, lambda: at_rest(stack))
+        assert tokens(stack, agent) == expected, name
+
+
+def test_usage_of_a_buffered_answer_is_counted_and_that_of_a_failed_attempt_is_not(stack, engines):
+    """Two agents; the first answers 500 with a usage in it. Only the answer that the client got counts, and for its agent only.
+
+    Naive variant: whatever has been read of usage is added when an attempt ends.
+    """
+    failing = engines(lambda chat: chat.send(whole(b'{"error":{"message":"no"},"usage":{"prompt_tokens":90,"completion_tokens":90}}', b"500 X")))
+    good = engines(lambda chat: chat.send(whole(completion(prompt=21, output=9))) or True)
+    stack.start_router()
+    a = stack.start_agent(failing, identity="a.key")
+    b = stack.start_agent(good, identity="b.key")
+    for n in range(1, 5):
+        assert ask(stack).status == 200
+        assert tokens(stack, a) == (0, 0) and tokens(stack, b) == (21 * n, 9 * n)
+    assert failing.chats, "the failing one was never tried"
+
+
+def test_what_the_router_asks_for_itself_is_counted_and_not_shown(stack, engines):
+    """The client did not ask for usage: the router does, counts the event, and the client never sees it; every other byte is the
+    engine's.
+
+    Naive variant: the request is changed and the answer is not.
+    """
+    needs("stream-usage")
+    shown = [ROLE, say("a"), STOP, DONE]
+
+    def answer(chat):
+        asked = json.loads(chat.body).get("stream_options", {}).get("include_usage") is True
+        return streams(*shown[:-1], *([USAGE] if asked else []), DONE)(chat)
+
+    engine = engines(answer)
+    stack.start_router()
+    agent = stack.start_agent(engine)
+    client = ask(stack, stream=True)
+    assert client.payload == b"".join(shown)
+    wait_for("it is settled", lambda: at_rest(stack))
+    assert tokens(stack, agent) == (11, 7)
+
+
+def audit_lines(path, count):
+    wait_for("it is in the audit", lambda: path.exists() and len(path.read_text().splitlines()) >= count)
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_a_client_that_leaves_early_is_charged_for_what_was_counted(stack, engines):
+    """Of 50 events with 40 bytes of text each the client took some and left. The audit has what was counted until then, as estimated.
+
+    Naive variants: usage comes at the end or not at all, so who leaves before it pays nothing; the estimate counts the frames' bytes.
+    """
+    needs("audit-log-path")
+    text = "forty bytes of text, letters and spaces."
+    audit = stack.folder / "audit.jsonl"
+
+    def answer(chat):
+        chat.send(SSE)
+        for _ in range(50):
+            chat.chunk(say(text))
+        chat.wait_gone()
+
+    engine = engines(answer)
+    stack.start_router("--audit-log-path", str(audit))
+    stack.start_agent(engine)
+    client = Client(stack, stream=True)
+    assert client.until(lambda c: c.payload.count(text.encode()) == 50)
+    client.leave()
+    (line,) = [entry for entry in audit_lines(audit, 1) if entry["ended"] == "client_gone"]
+    assert line["status_code"] == 499 and line["estimated"] is True
+    assert 50 * 40 // 8 <= line["output_tokens"] <= 50 * 40 // 2, line
+    assert 0 < line["input_tokens"] < 100, line
+
+
+def test_usage_that_was_told_is_not_marked_as_estimated(stack, engines):
+    """Naive variant: the counted value always wins, or the mark is never set."""
+    needs("audit-log-path")
+    audit = stack.folder / "audit.jsonl"
+    engine = engines(streams(ROLE, say("many words that would count as more"), STOP, USAGE, DONE))
+    stack.start_router("--audit-log-path", str(audit))
+    stack.start_agent(engine)
+    ask(stack, stream=True, **ASKED)
+    engine.answer = streams(ROLE, say("many words that would count as more"), STOP, DONE)  # an engine that does not do what it is asked
+    ask(stack, stream=True, **ASKED)
+    told, counted = [entry for entry in audit_lines(audit, 2) if entry["model"] == "sim-model"]
+    assert (told["input_tokens"], told["output_tokens"], told["estimated"]) == (11, 7, False)
+    assert counted["estimated"] is True and counted["output_tokens"] > 0
