@@ -17,7 +17,7 @@ inline constexpr size_t max_message_bytes = 256 * 1024;  // as over ZeroMQ
 
 class transport {
  public:
-  transport(const hive_host *host, uint32_t hwm) : host_(host), hwm_(hwm), box_(std::make_shared<mailbox>()) {}
+  transport(const hive_host *host, uint32_t hwm) : host_(host), hwm_(hwm), box_(std::make_shared<mailbox>(host)) {}
   ~transport() { stop(0); }
   transport(const transport &) = delete;
   transport &operator=(const transport &) = delete;
