@@ -111,7 +111,7 @@ http::client_options control::client_options() const {
 }
 
 void control::start() {
-  if (!hardware_.gpu_trouble().empty()) observe::log("hardware").info("no GPU readings: {}", hardware_.gpu_trouble());
+  if (options_.hardware_interval_ns != 0 && !hardware_.gpu_trouble().empty()) observe::log("hardware").info("no GPU readings: {}", hardware_.gpu_trouble());
   probe();
   sample_hardware();
   poll_metrics();
@@ -284,6 +284,7 @@ void control::on_load(const page_answer &answer) {
 }
 
 void control::sample_hardware() {
+  if (options_.hardware_interval_ns == 0) return;
   loop_.arm_in(hardware_timer_, options_.hardware_interval_ns);
   const hardware_sample sample = hardware_.sample();
   hardware_json_ = to_json(sample);

@@ -21,24 +21,41 @@ void loop::run(const std::function<void(const char *)> &on_exception) {
 
 void loop::at_turn_end(turn_task &task) {
   if (!task.linked()) turn_tasks_.push_back(task);
-  if (turn_posted_) return;
+  if (!turn_posted_) post_turn_end();
+}
+
+void loop::post_turn_end() {
   turn_posted_ = true;
   // Handlers that are ready now run before this one: a posted handler goes to the end of the ready queue.
   boost::asio::post(io_, [this] { run_turn_tasks(); });
 }
 
+// A frame that one task hands to a transport of this process is read by another: within one turn that costs no look at the
+// descriptors in between. Each task runs once a turn, so nobody keeps the loop. A task may destroy others (they unlink
+// themselves).
 void loop::run_turn_tasks() {
-  turn_posted_ = false;
-  detail::hook_list due;
+  struct turn_end {
+    loop &l;
+    detail::hook_list again;
+    ~turn_end() {  // also past an exception
+      while (!again.empty()) {
+        detail::hook &h = *again.next;
+        h.unlink();
+        l.turn_tasks_.push_back(h);
+      }
+      l.turn_posted_ = false;
+      if (!l.turn_tasks_.empty()) l.post_turn_end();
+    }
+  } end{*this, {}};
+  ++turn_;
   while (!turn_tasks_.empty()) {
-    detail::hook &h = *turn_tasks_.next;
-    h.unlink();
-    due.push_back(h);
-  }
-  // A task may schedule itself again (next turn) or destroy others (they unlink themselves).
-  while (!due.empty()) {
-    auto &task = static_cast<turn_task &>(*due.next);
+    auto &task = static_cast<turn_task &>(*turn_tasks_.next);
     task.unlink();
+    if (task.ran_in_ == turn_) {
+      end.again.push_back(task);
+      continue;
+    }
+    task.ran_in_ = turn_;
     task.on_turn_end();
   }
 }

@@ -27,6 +27,57 @@ TEST(loop, a_turn_task_runs_once_after_the_handlers_that_were_ready) {
   EXPECT_EQ(task.runs, 1);
 }
 
+TEST(loop, what_turn_tasks_schedule_runs_in_the_same_turn_and_each_of_them_once) {
+  struct chained final : turn_task {
+    chained(loop &home, std::vector<int> &o, int n) : l(home), order(o), number(n) {}
+    void on_turn_end() override {
+      order.push_back(number);
+      for (turn_task *t : schedules) l.at_turn_end(*t);
+    }
+    loop &l;
+    std::vector<int> &order;
+    const int number;
+    std::vector<turn_task *> schedules;
+  };
+  loop l;
+  std::vector<int> order;
+  chained first(l, order, 1), second(l, order, 2), third(l, order, 3);
+  first.schedules = {&second};
+  second.schedules = {&third, &first};  // first has run: it is for the next turn
+  size_t after_one_turn = 0;
+  l.post([&] { l.at_turn_end(first); });
+  // Stands behind the end of the first turn, and before that of the second.
+  l.post([&] {
+    l.post([&] {
+      after_one_turn = order.size();
+      first.schedules.clear();
+      l.post([&] { l.post([&] { l.stop(); }); });
+    });
+  });
+  l.run();
+  EXPECT_EQ(after_one_turn, 3u);
+  EXPECT_EQ(order, (std::vector<int>{1, 2, 3, 1}));
+}
+
+TEST(loop, a_turn_task_that_throws_takes_no_other_with_it) {
+  struct thrower final : turn_task {
+    void on_turn_end() override { throw std::runtime_error("on purpose"); }
+  };
+  loop l;
+  thrower bad;
+  counting_task good;
+  std::string heard;
+  l.post([&] {
+    l.at_turn_end(bad);
+    l.at_turn_end(good);
+  });
+  callback_timer limit([&] { l.stop(); });
+  l.arm_in(limit, 50 * ns_per_ms);
+  l.run([&](const char *what) { heard = what; });
+  EXPECT_EQ(heard, "on purpose");
+  EXPECT_EQ(good.runs, 1);
+}
+
 TEST(loop, timers_fire_in_order_and_not_early_also_beyond_one_turn_of_the_wheel) {
   loop l;
   const uint64_t start = now_ns();
