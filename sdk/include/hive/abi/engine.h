@@ -43,7 +43,8 @@ typedef struct hive_engine_description {
 
 enum { HIVE_ENGINE_READY = 1, HIVE_ENGINE_STARTING = 2, HIVE_ENGINE_DOWN = 3 };
 
-/* What a page said. A missing value is not reported at all. Names are signal names. */
+/* What a page said. A missing value is not reported at all. Names are signal names. A health page of which no state is
+ * reported leaves readiness to the list of models. */
 typedef struct hive_page_sink {
   uint32_t struct_size;
   uint32_t reserved0;
