@@ -1,6 +1,6 @@
 """Writes the hand-made seeds of the corpora: seeds.py [TARGET...]. One small file a shape; the name says which.
 
-What libFuzzer found worth keeping lies beside them under the hash of its content. Standard library only.
+What libFuzzer found worth keeping lies beside them as new-HASH, what once broke something as found-WHAT. Standard library only.
 """
 import json
 import pathlib
