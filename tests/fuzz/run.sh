@@ -8,11 +8,11 @@ programs=build/fuzz/fuzz
 
 longest() {
   case "$1" in
-    yaml | policy | settings) echo 2048 ;;
+    yaml | policy | settings | auth_file) echo 2048 ;;
     sse | request_json | http_server | http_client) echo 4096 ;;
     engine_*) echo 8192 ;;
     link_session) echo 1024 ;;
-    identity | plugin_answer | address | route) echo 256 ;;
+    credential | identity | plugin_answer | address | route) echo 256 ;;
     *) echo 4096 ;;
   esac
 }
