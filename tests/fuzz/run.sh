@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # run.sh [TARGET|all] [RUNS]: fuzzes from the checked-in corpus; what is new goes to build/fuzz/work, findings to build/fuzz/findings.
-# run.sh keep [TARGET|all]: takes over what is new and reaches something the checked-in corpus does not.
+# run.sh keep [TARGET|all]: takes over the smallest new inputs that together reach what all of them do.
 # One line a target goes to build/fuzz/results.txt: target, commit, executions, seconds, edges, features, findings.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -8,11 +8,11 @@ programs=build/fuzz/fuzz
 
 longest() {
   case "$1" in
-    yaml | policy | settings) echo 2048 ;;
+    yaml | policy | settings | auth_file) echo 2048 ;;
     sse | request_json | http_server | http_client) echo 4096 ;;
     engine_*) echo 8192 ;;
     link_session) echo 1024 ;;
-    identity | plugin_answer | address | route) echo 256 ;;
+    credential | identity | plugin_answer | address | route) echo 256 ;;
     *) echo 4096 ;;
   esac
 }
@@ -32,9 +32,21 @@ options() {
 }
 
 if [ "${1:-}" = keep ]; then
+  # The smallest set that reaches all the rest does, smallest inputs first, at most 40 a target.
   for target in $(targets "${2:-all}"); do
-    mkdir -p "build/fuzz/work/$target"
-    "$programs/fuzz_$target" -merge=1 $(options "$target") "tests/fuzz/corpus/$target" "build/fuzz/work/$target" 2>&1 | grep -E 'MERGE-OUTER: [0-9]+ new' || true
+    small=build/fuzz/small/$target
+    rm -rf "$small"
+    mkdir -p "$small" "build/fuzz/work/$target"
+    "$programs/fuzz_$target" -set_cover_merge=1 $(options "$target") "$small" "tests/fuzz/corpus/$target" "build/fuzz/work/$target" >"build/fuzz/$target.merge.log" 2>&1
+    find "tests/fuzz/corpus/$target" -name 'new-*' -delete
+    kept=0
+    for file in $(ls -Sr "$small"); do
+      if [ $kept -lt 40 ] && [ "$(stat -c %s "$small/$file")" -le 4096 ] && [ -z "$(find "tests/fuzz/corpus/$target" -type f -exec cmp -s "$small/$file" {} \; -print -quit)" ]; then
+        cp "$small/$file" "tests/fuzz/corpus/$target/new-${file:0:12}"
+        kept=$((kept + 1))
+      fi
+    done
+    echo "$target: $kept inputs beside $(find "tests/fuzz/corpus/$target" -name 'seed-*' | wc -l) seeds"
   done
   exit
 fi

@@ -1,6 +1,6 @@
 """Writes the hand-made seeds of the corpora: seeds.py [TARGET...]. One small file a shape; the name says which.
 
-What libFuzzer found worth keeping lies beside them under the hash of its content. Standard library only.
+What libFuzzer found worth keeping lies beside them as new-HASH, what once broke something as found-WHAT. Standard library only.
 """
 import json
 import pathlib
@@ -416,7 +416,53 @@ def plugin_answers():
     return out
 
 
+def usage_ask():
+    usage = 'data: {"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":2}}\n\n'
+    texts = {"usage": usage, "between": 'data: {"choices":[{"delta":{"content":"x"}}]}\n\n' + usage + "data: [DONE]\n\n", "crlf": usage.replace("\n", "\r\n") * 2, "cr": usage.replace("\n", "\r") * 2,
+             "with-content": 'data: {"choices":[{"text":"x"}],"usage":{"prompt_tokens":1}}\n\n', "null": 'data: {"choices":[{"text":"x"}],"usage":null}\n\n', "no-choices": 'data: {"usage":{}}\n\n', "error": 'data: {"usage":{},"error":{"message":"m"}}\n\n',
+             "two-data": 'data: {"usage":\ndata: {}}\n\n', "comment-inside": ': x\ndata: {"usage":{}}\n\n', "unfinished": usage[:-1], "blank-lines": "\n\n\r\n\r\r" + usage, "bom": "\ufeff" + usage, "in-text": 'data: {"choices":[{"text":"\\"usage\\""}]}\n\n'}
+    out = {"stream-" + name: b"\x05" + text.encode() for name, text in texts.items()}
+    bodies = {"plain": '{"model":"m","stream":true}', "spaces": ' { "model" : "m" , "stream" : true }', "options": '{"stream_options":{},"model":"m","stream":true}', "options-more": '{"model":"m","stream":true,"stream_options":{ "x":1}}', "asked": '{"model":"m","stream":true,"stream_options":{"include_usage":true}}',
+              "refused": '{"model":"m","stream":true,"stream_options":{"include_usage":false}}', "null": '{"model":"m","stream":true,"stream_options":null}', "odd": '{"model":"m","stream":true,"stream_options":7}', "bom": '\ufeff{"model":"m","stream":true}', "no-stream": '{"model":"m"}'}
+    out |= {"body-" + name: b"\0" + text.encode() for name, text in bodies.items()}
+    return out
+
+
+def forms():
+    def part(name, value, more=b""):
+        return b'--x\r\nContent-Disposition: form-data; name="' + name + b'"' + more + b"\r\n\r\n" + value + b"\r\n"
+
+    end = b"--x--\r\n"
+    bodies = {"model": part(b"model", b"m") + end, "stream": part(b"model", b"m") + part(b"stream", b"true") + end, "file": part(b"file", b"\0\xff--x", b'; filename="a.wav"') + part(b"model", b"m") + end, "twice": part(b"model", b"m") * 2 + end, "no-model": part(b"a", b"b") + end,
+              "no-end": part(b"model", b"m"), "preamble": b"hello\r\n" + part(b"model", b"m") + end + b"epilogue", "bare-lf": part(b"model", b"m").replace(b"\r\n", b"\n") + end, "model-file": part(b"model", b"m", b'; filename="m"') + end, "empty-model": part(b"model", b"") + end,
+              "long-model": part(b"model", b"m" * 300) + end, "boundary-inside": part(b"model", b"m\r\n--xy") + end, "spaces": part(b"model", b"m").replace(b"--x\r\n", b"--x \t\r\n") + end, "single-quotes": part(b"model", b"m").replace(b'"', b"'") + end, "empty": b""}
+    out = {name: b"\x01" + body for name, body in bodies.items()}
+    for i, kind in enumerate((b"multipart/form-data", b"multipart/form-data; boundary=", b'multipart/form-data; charset=a; boundary="x"', b"application/json", b"Multipart/Form-Data;boundary=x ", b'multipart/form-data; boundary="x')):
+        out[f"type-{i}"] = bytes([len(kind) << 1]) + kind + bodies["model"]
+    return out
+
+
+def credentials():
+    def fields(*rows):
+        return b"".join(bytes([len(value) << 3 | name]) + value for name, value in rows)
+
+    rows = {"bearer": [(0, b"Bearer sk-abc")], "lower": [(1, b"bearer   sk-abc ")], "tab": [(0, b"Bearer\tsk-abc")], "bare": [(0, b"sk-abc")], "basic": [(0, b"Basic YTpi")], "only-scheme": [(0, b"Bearer")], "blank": [(0, b"  "), (2, b"k")], "x-api-key": [(2, b"sk-abc")],
+            "alike": [(0, b"Bearer k"), (2, b"k")], "differ": [(0, b"Bearer k"), (3, b"l")], "three": [(0, b"a"), (2, b"b"), (0, b"a")], "cookie": [(4, b"sk-abc")], "many": [(2, b"a")] * 8, "basic-and-key": [(0, b"Basic x"), (2, b"k")], "inner-space": [(2, b"a b")]}
+    return {name: fields(*row) for name, row in rows.items()}
+
+
+def auth_files():
+    key = '    - key_hash: "' + "ab" * 32 + '"\n      key_preview: "sk-...abcd"\n      metadata: {name: n, owner: o}\n'
+    texts = {"none": "api: {mode: none}\n", "empty": "", "key": "api:\n  mode: api-key\n  keys:\n" + key + "admin: {mode: api-key}\n", "no-keys": "api: {mode: api-key}\n", "same-twice": "api:\n  mode: api-key\n  keys:\n" + key * 2, "dynamic": "api: {mode: dynamic}\n",
+             "quota": "api:\n  mode: api-key\n  keys:\n" + key + "      quota: {requests_per_minute: 5, tokens_per_day: 7}\n      models: [a, b]\n", "per-model": "api:\n  mode: api-key\n  keys:\n" + key + "      quota: {per_model: {m: {requests_per_minute_per_replica: 1, tokens_per_day: 0}}}\n",
+             "mixed": "api:\n  mode: api-key\n  keys:\n" + key + "      quota: {tokens_per_day: 5, per_model: {m: {requests_per_minute_per_replica: 1, tokens_per_day: 0}}}\n", "expired": "api:\n  mode: api-key\n  keys:\n" + key.replace("owner: o", "owner: o, expires_at: 31-12-2020"),
+             "bad-date": "api:\n  mode: api-key\n  keys:\n" + key.replace("owner: o", "owner: o, expires_at: 31-02-2027"), "short-hash": "api:\n  mode: api-key\n  keys:\n" + key.replace("abab", "ab"), "upper-hash": "api:\n  mode: api-key\n  keys:\n" + key.replace("ab" * 32, "AB" * 32), "unknown": "api: {mod: none}\n",
+             "share": "api:\n  mode: api-key\n  keys:\n" + key + "      max_occupancy_share: 1.5\n", "list": "- a\n", "null-entry": "api: {mode: api-key, keys: [~]}\n", "control-name": "api:\n  mode: api-key\n  keys:\n" + key.replace("name: n", 'name: "a\\0b"')}
+    return {f"{name}-{strict}": bytes([strict]) + text.encode() for name, text in texts.items() for strict in ((0, 1) if name in ("quota", "unknown") else (0,))}
+
+
 TARGETS = {
+    "usage_ask": usage_ask, "form": forms, "credential": credentials, "auth_file": auth_files,
     "http_request_head": request_heads, "http_answer_head": answers, "http_body": bodies, "request_json": request_json, "sse": streams, "usage_json": usage_json, "yaml": yaml, "policy": policies, "settings": settings, "link_record": link_records,
     "link_message": link_messages, "identity": identities, "engine_vllm": lambda: engine("vllm"), "engine_llamacpp": lambda: engine("llamacpp"), "engine_openai": lambda: engine("openai"), "route": routes, "address": addresses, "http_server": http_server, "http_client": http_client,
     "link_session": link_session, "plugin_answer": plugin_answers,
