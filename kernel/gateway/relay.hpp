@@ -31,7 +31,11 @@ struct gateway_options {
   size_t buffered_answer_bytes = 1 << 20;        // an answer up to here is held, so that a lost link can be retried
   size_t held_stream_bytes = 64 * 1024;          // a stream is committed at the latest when so much waits for content
   size_t error_body_bytes = 64 * 1024;
+  uint64_t sse_keepalive_ns = 0;                 // a silent stream gets a comment line after this; 0 = never
+  std::vector<std::string> cors_origins;         // of browsers' pages; empty = none
 };
+
+class models_view;
 
 // What a relay works with; all of it outlives every request of the worker.
 struct worker_context {
@@ -43,6 +47,7 @@ struct worker_context {
   stage_gauges &stages;
   const gateway_options &options;
   request_scanner *scanner = nullptr;      // the worker's parser; set by the worker
+  const models_view *models = nullptr;     // set by the worker, too
 };
 
 class relay final : public http::responder,
@@ -80,6 +85,7 @@ class relay final : public http::responder,
 
   void look_for_agent();
   void dispatch();
+  void keep_alive();
   void collect_engine_headers(std::span<const http::field>);
   void stream_data(std::string_view);
   void buffer_data(std::string_view);
@@ -134,6 +140,14 @@ class relay final : public http::responder,
   std::optional<api_error> last_error_;
   uint64_t first_byte_ns_ = 0;
   bool recorded_ = false;
+
+  struct keepalive_timer final : loop_timer {
+    explicit keepalive_timer(relay &r) : owner(r) {}
+    void on_timer() override { owner.keep_alive(); }
+    relay &owner;
+  };
+  uint64_t last_sent_ns_ = 0;              // kept only while the timer is used
+  keepalive_timer keepalive_{*this};
 };
 
 }  // namespace hive::gateway
