@@ -139,6 +139,8 @@ status router_app::start() {
   gateway_options_.stream_timeout_ns = settings_.stream_timeout.ns;
   gateway_options_.ask_usage = settings_.stream_usage == "ask";
   gateway_options_.extra_routes = settings_.extra_routes;
+  gateway_options_.sse_keepalive_ns = settings_.sse_keepalive.ns;
+  gateway_options_.cors_origins = settings_.cors_origins;
   models_ = std::make_unique<admin::fleet_models>(*fleet_);
   admin::api_options a;
   a.keys = settings_.admin_keys;

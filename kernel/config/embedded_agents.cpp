@@ -99,7 +99,6 @@ void finish_embedded_agents(const std::vector<std::string> &backends, const std:
   for (auto each = all.begin(); each != all.end(); ++each) {
     agent_settings &s = each->settings;
     if (auto url = parse_base_url(s.backend_url)) s.backend_url = *std::move(url);
-    if (s.engine == "custom") s.engine = "openai";
     if (s.version.empty()) s.version = program_version;
     if (s.machine.empty()) s.machine = authority_of(s.backend_url);
     const bool named = !each->name.empty();

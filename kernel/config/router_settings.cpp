@@ -1,6 +1,7 @@
 #include "config/router_settings.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <thread>
 
 #include "base/clock.hpp"
@@ -24,6 +25,15 @@ status is_route(const std::string &text) { return parse_allowed_route(text).why(
 status is_announce(const std::string &text) { return text.empty() ? status() : parse_announce(text).why(); }
 
 status not_empty(const std::string &text) { return text.empty() ? fail(errc::invalid, "must not be empty") : status(); }
+
+// As a browser says it: scheme and host in lower case, a port only if it is not the usual one, nothing behind it.
+status is_origin(const std::string &text) {
+  const size_t scheme = text.find("://");
+  const std::string_view host = scheme == std::string::npos ? std::string_view() : std::string_view(text).substr(scheme + 3);
+  const bool plain = std::all_of(text.begin(), text.end(), [](unsigned char c) { return c > 0x20 && c < 0x7f && !std::isupper(c); });
+  if (text == "*" || (scheme != 0 && !host.empty() && plain && host.find_first_of("/?#@,*") == std::string_view::npos)) return {};
+  return fail(errc::invalid, "\"" + text + "\" is no origin; write scheme and host as a browser does, such as https://app.example, or *");
+}
 
 void add_addresses(table &t, router_settings &r) {
   t.section("Addresses");
@@ -67,11 +77,16 @@ void add_limits(table &t, router_settings &r) {
         "Replaces the deadline once a stream has begun; 0 = off.").range(0, 7 * day);
   t.add("stream-write-timeout", &r.stream_write_timeout, "60s",
         "A client that takes no byte for this long is dropped; 0 = off.").range(0, day);
+  t.add("sse-keepalive", &r.sse_keepalive, "0s",
+        "A stream that is silent for this long gets a comment line between two events; 0 = off.").range(0, hour);
   t.add("drain-timeout", &r.drain_timeout, "30s", "How long running requests may take at shutdown.").range(0, day);
   t.add("slot-release", &r.slot_release, "stream_end",
         "When an agent's slot is free again.").choices({"stream_end", "headers"});
   t.add("client-half-close", &r.client_half_close, "gone",
         "What a client that closes its sending side means: it has gone, or it still reads.").choices({"gone", "allow"});
+  t.add("cors-origins", &r.cors_origins, "",
+        "Origins whose pages may use the client API from a browser, such as https://app.example; * = all. Empty = none.")
+      .check(is_origin).shown_as("A,B");
 
   t.section("Client routes");
   t.add("allow-route", &r.written.extra_routes, "",

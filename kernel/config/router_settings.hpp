@@ -30,8 +30,10 @@ struct router_settings : program_settings {
   duration request_timeout;
   duration stream_timeout;           // 0 = off: request_timeout covers the stream
   duration stream_write_timeout, drain_timeout;
+  duration sse_keepalive;            // 0 = off
   std::string slot_release;          // stream_end | headers
   std::string client_half_close;     // gone | allow
+  std::vector<std::string> cors_origins;  // SCHEME://HOST[:PORT], or *; empty = off
   // client routes
   std::vector<allowed_route> extra_routes;  // resolved
   std::string stream_usage;          // ask | leave

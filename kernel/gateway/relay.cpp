@@ -6,6 +6,7 @@
 #include "base/text.hpp"
 #include "gateway/field_rules.hpp"
 #include "gateway/form_scan.hpp"
+#include "gateway/worker.hpp"
 #include "hive/abi/views.h"
 
 namespace hive::gateway {
@@ -244,7 +245,10 @@ void relay::on_exhausted(const routing::exhaustion &e) {
     words += route_.capability;
     return refuse(ended::rejected_request, make_error("request_invalid", std::move(words)));
   }
-  const api_error error = make_error(e.code, e.message, "router", e.retry_after_s);
+  std::string words(e.message);
+  if (e.code == "model_not_found")
+    if (const std::string near = context_.models->near(scan_.model); !near.empty()) words += "; close matches: " + near;
+  const api_error error = make_error(e.code, std::move(words), "router", e.retry_after_s);
   const ended how = e.code == "request_timeout" ? ended::deadline
                     : e.code == "no_capacity"   ? ended::rejected_capacity
                                                 : ended::rejected_no_agent;

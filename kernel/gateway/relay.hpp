@@ -34,7 +34,11 @@ struct gateway_options {
   size_t error_body_bytes = 64 * 1024;
   bool ask_usage = true;                         // of streams whose client did not
   std::vector<config::allowed_route> extra_routes;
+  uint64_t sse_keepalive_ns = 0;                 // a silent stream gets a comment line after this; 0 = never
+  std::vector<std::string> cors_origins;         // of browsers' pages; empty = none
 };
+
+class models_view;
 
 // What a relay works with; all of it outlives every request of the worker.
 struct worker_context {
@@ -46,6 +50,7 @@ struct worker_context {
   stage_gauges &stages;
   const gateway_options &options;
   request_scanner *scanner = nullptr;      // the worker's parser; set by the worker
+  const models_view *models = nullptr;     // set by the worker, too
 };
 
 class relay final : public http::responder,
@@ -84,6 +89,7 @@ class relay final : public http::responder,
   void look_for_agent();
   void dispatch();
   std::optional<scan_error> scan_body();
+  void keep_alive();
   void collect_engine_headers(std::span<const http::field>);
   void stream_data(std::string_view);
   void buffer_data(std::string_view);
@@ -143,6 +149,14 @@ class relay final : public http::responder,
   std::optional<api_error> last_error_;
   uint64_t first_byte_ns_ = 0;
   bool recorded_ = false;
+
+  struct keepalive_timer final : loop_timer {
+    explicit keepalive_timer(relay &r) : owner(r) {}
+    void on_timer() override { owner.keep_alive(); }
+    relay &owner;
+  };
+  uint64_t last_sent_ns_ = 0;              // kept only while the timer is used
+  keepalive_timer keepalive_{*this};
 };
 
 }  // namespace hive::gateway

@@ -78,6 +78,7 @@ void relay::stream_data(std::string_view bytes) {
     at_event_end_ = bytes.ends_with("\n\n") || bytes.ends_with("\r\n\r\n") || bytes.ends_with("\r\r");
   }
   if (committed_) {
+    if (keepalive_.armed()) last_sent_ns_ = now_ns();
     exchange_.write(bytes);
     return;
   }
@@ -132,9 +133,26 @@ void relay::commit() {
     if (const auto found = usage_of_part(held.substr(0, usage_window)); found.present) usage_ = usage_of(found);
     tail_ = held.substr(held.size() - std::min(held.size(), usage_window));
   }
+  const bool plain = std::none_of(fields.begin(), fields.end(), [](const http::field &f) { return iequals(f.name, "content-encoding"); });
+  if (mode_ == mode::stream && context_.options.sse_keepalive_ns != 0 && plain) {
+    last_sent_ns_ = first_byte_ns_;
+    context_.home.arm(keepalive_, last_sent_ns_ + context_.options.sse_keepalive_ns);
+  }
   exchange_.write(held_);
   buffered_credit_ = already_returned;
   held_ = std::string();
+}
+
+// A comment line alone: with an empty line behind it two official SDKs dispatch an empty event. Only between events, and only to
+// a client that has taken what was sent before.
+void relay::keep_alive() {
+  if (recorded_ || !stream_) return;
+  const uint64_t now = now_ns();
+  const uint64_t due = last_sent_ns_ + context_.options.sse_keepalive_ns;
+  if (now < due) return context_.home.arm(keepalive_, due);
+  if (at_event_end_ && exchange_.unwritten() == 0) exchange_.write(":\n");
+  last_sent_ns_ = now;
+  context_.home.arm(keepalive_, now + context_.options.sse_keepalive_ns);
 }
 
 void relay::on_written(size_t bytes) {

@@ -117,6 +117,8 @@ std::string request_id_of(const http::request_head &head) {
 
 void worker::on_request(http::exchange &exchange) {
   const std::string request_id = request_id_of(exchange.head());
+  if (const std::string lines = cors_.lines_for(exchange.head()); !lines.empty()) exchange.add_fields(lines);
+  if (cors_.is_preflight(exchange.head())) return answer_preflight(exchange, request_id);
   const route_match match = find_route(exchange.head().method, exchange.head().path, extra_);
   // Some routes are shared by both kinds of clients; Anthropic's say who they are.
   const bool anthropic = http::find_field(exchange.head().fields, "anthropic-version") != nullptr;
@@ -150,6 +152,24 @@ void worker::on_request(http::exchange &exchange) {
   relay &started = *next;
   exchange.serve(std::move(next));
   started.start();
+}
+
+void worker::answer_preflight(http::exchange &exchange, const std::string &request_id) {
+  request_record record;
+  record.request_id = request_id;
+  record.method = exchange.head().method;
+  record.route = "unmatched";  // no route has the method; the path is whatever a page asked for
+  record.client = exchange.client_address();
+  record.status = 204;
+  record.how = ended::completed;
+  record.started_unix_ms = unix_ms();
+  record.duration_ns = now_ns() - exchange.arrived_ns();
+  context_.records.on_started(record.method, record.route);
+  context_.records.on_finished(record);
+  auto fields = cors_.permissions(exchange.head());
+  fields.push_back({"X-Request-ID", request_id});
+  exchange.serve(std::make_unique<answered>());
+  exchange.respond({204, fields}, {});
 }
 
 void worker::show_model(http::exchange &exchange, const route &r, const std::string &request_id, const std::string &id,

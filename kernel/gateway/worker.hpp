@@ -5,6 +5,7 @@
 #include <string>
 
 #include "gateway/admin_port.hpp"
+#include "gateway/cors.hpp"
 #include "gateway/relay.hpp"
 
 namespace hive::gateway {
@@ -24,9 +25,10 @@ class models_view {
 class worker final : public http::service {
  public:
   worker(const worker_context &context, const models_view &models, admin_port &admin)
-      : context_(context), models_(models), admin_(admin) {
+      : context_(context), models_(models), admin_(admin), cors_(context.options.cors_origins) {
     context_.scanner = &scanner_;
     extra_ = extra_rows(context.options.extra_routes);
+    context_.models = &models_;
   }
 
   void on_request(http::exchange &) override;
@@ -40,12 +42,14 @@ class worker final : public http::service {
   void refuse(http::exchange &, std::string_view route, const std::string &request_id, dialect, const api_error &,
               std::string_view allow = {});
   void show_model(http::exchange &, const route &, const std::string &request_id, const std::string &id, dialect);
+  void answer_preflight(http::exchange &, const std::string &request_id);
 
   request_scanner scanner_;
   std::vector<route> extra_;
   worker_context context_;
   const models_view &models_;
   admin_port &admin_;
+  cors cors_;
   bool draining_ = false;
 };
 

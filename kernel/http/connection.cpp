@@ -216,6 +216,7 @@ bool connection::take_head() {
   input_ = has_body ? input::held : input::done;
   close_after_ = !h.keep_alive || core_->draining;
   suppress_body_ = h.method == "HEAD";
+  added_fields_.clear();
   continue_sent_ = false;
   serving_ = true;
   count_busy();

@@ -59,6 +59,7 @@ class connection final : public exchange, private detail::hook {
   uint64_t arrived_ns() const override { return arrived_ns_; }
   void serve(std::unique_ptr<responder>) override;
   void read_body(uint64_t limit) override;
+  void add_fields(std::string_view lines) override { added_fields_ += lines; }
   void respond(const response_head &, std::string_view body) override;
   void begin(const response_head &, framing) override;
   void write(std::string_view bytes) override;
@@ -135,6 +136,7 @@ class connection final : public exchange, private detail::hook {
   server_core *core_;
   loop_socket socket_;
   std::string client_address_;
+  std::string added_fields_;      // to the answer of the current request
   long references_ = 0;
 
   input input_ = input::head;

@@ -72,6 +72,7 @@ void connection::write_head(const response_head &answer, bool chunked, const siz
     append_value(out_, f.value);
     out_ += "\r\n";
   }
+  out_ += added_fields_;
   out_ += core_->date_line();
   if (content_length != nullptr) {
     out_ += "Content-Length: ";

@@ -56,6 +56,9 @@ class exchange {
   // Then, at most once: on_body or on_body_failed follows (never from inside this call). Sends 100 Continue if asked.
   virtual void read_body(uint64_t limit) = 0;
 
+  // Fields that every answer to this request carries, also one of the server's own: whole lines, each with its CRLF. Copied.
+  virtual void add_fields(std::string_view lines) = 0;
+
   // A whole answer; Content-Length is added. An unread body is drained for a bounded while or the connection closes.
   virtual void respond(const response_head &, std::string_view body) = 0;
   // Or a streamed one: begin, write..., then end (well-formed) or abort (the connection ends without a last chunk).

@@ -280,6 +280,66 @@ TEST_F(link_session, goodbye_is_answered_and_ends_what_runs) {
   EXPECT_EQ(a.behind.cancels, 1);
 }
 
+// As the agent's proxy does: a request frees its slot when it is destroyed, and tells the link.
+struct slot_teller final : agent_link_handler {
+  struct request final : agent_stream_events {
+    explicit request(slot_teller &t) : teller(t) {}
+    ~request() override {
+      ++teller.freed;
+      teller.link->slot_freed();
+    }
+    void on_body(std::string_view, bool) override {}
+    void on_writable() override {}
+    void on_cancelled(cause) override {}
+    slot_teller &teller;
+  };
+  std::unique_ptr<agent_stream_events> on_open(const incoming_request &r, agent_stream &s) override {
+    if (r.target == "/busy") s.refuse(cause::busy, "full", 0);
+    else ++held;
+    return r.target == "/busy" ? nullptr : std::make_unique<request>(*this);
+  }
+  std::string metadata() override { return "{}"; }
+  void on_welcomed() override { up = true; }
+  void on_lost(std::string_view) override {}
+  void on_kicked(std::string_view, std::string_view, bool) override {}
+  void on_drain_requested(uint64_t) override {}
+  pong_info load() override { return {}; }
+  std::unique_ptr<agent_router_link> link;
+  int held = 0, freed = 0;
+  bool up = false;
+};
+
+TEST_F(link_session, a_link_that_is_destroyed_with_its_streams_hears_of_their_slots_and_touches_nothing_that_is_gone) {
+  b.start_hubs(2);
+  const auto end = factory.make();
+  const identity id = identity_from_seed(seed_of(5));
+  slot_teller handler;
+  agent_link_options o = b.agent_options;
+  o.router = b.hubs[0]->address;
+  handler.link = std::make_unique<agent_router_link>(b.l, end->ref(), id, handler, o);
+  end->request_pump = [&] {
+    if (handler.link) handler.link->request_pump();
+  };
+  handler.link->start();
+  ASSERT_TRUE(b.until([&] { return handler.up; }));
+  std::vector<std::unique_ptr<client>> clients;
+  for (const uint32_t worker : {0u, 1u}) {
+    for (const char *target : {"/busy", "/held"}) {  // a refusal: the router is owed a PONG when a slot is free
+      open_request r;
+      r.target = target;
+      clients.push_back(std::make_unique<client>());
+      client &c = *clients.back();
+      c.stream = b.hub(worker).open(id.peer_id, r, c, std::make_unique<slot_token>(b.slots, nullptr), c.failure);
+    }
+  }
+  ASSERT_TRUE(b.until([&] { return handler.held == 2; }));
+  agent_router_link *const link = handler.link.get();
+  delete link;  // as a member goes: the handler still reaches it while it is destroyed
+  handler.link.release();
+  EXPECT_EQ(handler.freed, 2);
+  EXPECT_TRUE(b.until([&] { return b.slots == 0; }));
+}
+
 TEST_F(link_session, a_final_kick_ends_the_dialling) {
   b.start_hubs();
   agent_side &a = b.up();

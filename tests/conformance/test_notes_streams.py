@@ -1,0 +1,203 @@
+"""Streams as the field notes have them, beyond rows 8 to 10."""
+import gzip
+import json
+import time
+
+from conftest import at_rest, outcome, wait_for
+from raw import DONE, JSON, ROLE, SSE, Client, completion, say, whole
+
+
+def start(stack, engines, *router):
+    engine = engines()
+    stack.start_router(*router)
+    return engine, stack.start_agent(engine)
+
+
+def test_a_line_of_8_mib_in_pieces_of_1_kib_costs_time_in_proportion(stack, engines):
+    """Naive variant: the observer searches the whole line again with every read; that is 32 GiB of searching."""
+    engine, _ = start(stack, engines)
+    line = b'data: {"choices":[{"index":0,"delta":{"content":"' + b"w" * (8 << 20) + b'"}}]}\n\n'
+
+    def answer(chat):
+        chat.send(SSE)
+        chat.chunk(say("a"))
+        for at in range(0, len(line), 1024):
+            chat.chunk(line[at:at + 1024])
+        chat.chunk(DONE)
+        chat.last_chunk()
+        return True
+
+    engine.answer = answer
+    begin = time.monotonic()
+    with Client(stack, stream=True) as client:
+        got = 0
+        while client.receive():  # the payload is compared by its length: the test's reader must not be the slow one
+            got = len(client.raw)
+            if client.raw.endswith(b"0\r\n\r\n"):
+                break
+    took = time.monotonic() - begin
+    assert got > len(line) and b"[DONE]" in client.raw[-100:]
+    print(f"8 MiB in 1 KiB pieces took {took:.1f} s")
+    assert took < 10
+
+
+def test_an_engine_that_only_pings_is_idle(stack, engines):
+    """Comments, role and empty deltas keep no request alive: at its deadline the client gets a whole answer with status 504, and the agent
+    is the one that did not answer.
+
+    Naive variant: the first byte of any kind commits, and the client has a 200 with nothing in it.
+    """
+    engine, agent = start(stack, engines, "--request-timeout", "800ms")
+
+    def answer(chat):
+        chat.send(SSE)
+        chat.chunk(ROLE)
+        chat.wait_gone(5, meanwhile=lambda: chat.chunk(b": ping\n\n"))
+
+    engine.answer = answer
+    with Client(stack, stream=True) as client:
+        client.finish()
+    assert client.status == 504 and json.loads(client.payload)["error"]["code"] == "request_timeout"
+    wait_for("the engine was told", lambda: engine.chats[0].gone, limit=2)
+    assert stack.row(agent.peer_id)["universal"]["failed_requests_total"] == 1
+    assert outcome(stack, "deadline") == 1
+
+
+def test_compressed_answers_pass_as_they_are(stack, engines):
+    """The router asks for none; an engine that compresses nevertheless is relayed with its header, streamed or not.
+
+    Naive variant: the header is dropped, or the bytes are searched for events and held for ever.
+    """
+    engine, _ = start(stack, engines)
+    packed = gzip.compress(completion("compressed"))
+    engine.answer = lambda chat: chat.send(whole(packed, fields=b"Content-Encoding: gzip\r\n")) or True
+    with Client(stack) as client:
+        client.finish()
+    assert client.fields["content-encoding"] == "gzip" and client.payload == packed
+    assert b"accept-encoding: identity" in engine.chats[0].head.lower()
+
+    stream = gzip.compress(ROLE + say("a") + DONE)
+
+    def answer(chat):
+        chat.send(SSE.replace(b"\r\n\r\n", b"\r\nContent-Encoding: gzip\r\n\r\n"))
+        for at in range(0, len(stream), 20):
+            chat.chunk(stream[at:at + 20])
+        chat.last_chunk()
+        return True
+
+    engine.answer = answer
+    with Client(stack, stream=True) as client:
+        client.finish()
+    assert client.fields["content-encoding"] == "gzip" and client.payload == stream and client.complete
+    assert outcome(stack, "completed") == 2
+
+
+def test_the_answers_content_type_decides_not_the_request(stack, engines):
+    """An engine answers a stream request with JSON, or the reverse: the client gets what it answered, as it is.
+
+    Naive variant: the request's `stream` decides: JSON becomes an endless stream without content, events a broken JSON.
+    """
+    engine, _ = start(stack, engines)
+    engine.answer = lambda chat: chat.send(whole(completion("plain"))) or True
+    with Client(stack, stream=True) as client:
+        client.finish()
+    assert client.status == 200 and client.payload == completion("plain") and client.complete
+    assert client.fields["content-type"] == "application/json" and "x-accel-buffering" not in client.fields
+
+    def answer(chat):
+        chat.send(SSE)
+        chat.chunk(ROLE, say("a"), DONE)
+        chat.last_chunk()
+        return True
+
+    engine.answer = answer
+    with Client(stack) as client:
+        client.finish()
+    assert client.status == 200 and client.payload == ROLE + say("a") + DONE and client.complete
+    assert client.fields["content-type"].startswith("text/event-stream") and client.fields["x-accel-buffering"] == "no"
+
+
+def test_a_stream_has_no_limit_in_total(stack, engines):
+    """100 MiB, more than any answer of known length may have, and the router keeps none of it.
+
+    Naive variant: one limit for all bodies; or the stream is kept for later.
+    """
+    engine, _ = start(stack, engines)
+    event = say("z" * 60_000)
+    count = (100 << 20) // len(event)
+
+    def answer(chat):
+        chat.send(SSE)
+        for _ in range(count):
+            chat.chunk(event)
+        chat.chunk(DONE)
+        chat.last_chunk()
+        return True
+
+    engine.answer = answer
+
+    def memory():
+        with open(f"/proc/{stack.router.pid}/status") as f:
+            return next(int(line.split()[1]) for line in f if line.startswith("VmHWM"))
+
+    before = memory()
+    total, tail = 0, b""
+    with Client(stack, stream=True) as client:
+        while not tail.endswith(b"0\r\n\r\n"):
+            piece = client.socket.recv(1 << 20)
+            assert piece, tail[-200:]
+            total += len(piece)
+            tail = (tail + piece)[-1000:]
+    assert total > 100 << 20 and b"[DONE]" in tail
+    assert memory() - before < 30_000
+    wait_for("everything is returned", lambda: at_rest(stack))
+
+
+def test_a_large_answer_of_known_length_passes_and_an_endless_one_is_refused(stack, engines):
+    """Answers have a cap of their own, larger than the 8 MiB that the HTTP library would allow."""
+    engine, _ = start(stack, engines)
+    body = completion("x" * (9 << 20))
+    engine.answer = lambda chat: chat.send(whole(body)) or True
+    with Client(stack, timeout=30) as client:
+        client.finish()
+    assert client.status == 200 and client.complete and client.payload == body
+    engine.answer = lambda chat: (chat.send(JSON + b"Content-Length: 999999999999\r\n\r\n{"), chat.wait_gone(5))[0]
+    with Client(stack) as client:
+        assert client.finish().status == 502
+
+
+def test_a_silent_stream_is_kept_alive_by_comment_lines_between_events(stack, engines):
+    """With `--sse-keepalive`: a comment line alone, never before the head is committed, never inside an event, never when off.
+
+    Naive variants: the comment is followed by an empty line (two SDKs dispatch an empty event); it is put into the middle of a line
+    that has come in half; it commits the answer.
+    """
+    half = say("b")
+
+    def answer(chat):
+        chat.send(SSE)
+        chat.chunk(ROLE)
+        chat.wait_gone(0.3)        # before content: nothing may be sent
+        chat.chunk(say("a"))
+        chat.wait_gone(0.35)       # between events
+        chat.chunk(half[:15])
+        chat.wait_gone(0.3)        # inside one
+        chat.chunk(half[15:])
+        chat.chunk(DONE)
+        chat.last_chunk()
+        return True
+
+    engine, _ = start(stack, engines, "--sse-keepalive", "100ms")
+    engine.answer = answer
+    with Client(stack, stream=True, stream_options={"include_usage": True}) as client:
+        client.finish()
+    first, rest = ROLE + say("a"), half + DONE
+    assert client.payload.startswith(first) and client.payload.endswith(rest)
+    between = client.payload[len(first):-len(rest)]
+    print(f"between the events: {between}")
+    assert between in (b":\n" * 2, b":\n" * 3, b":\n" * 4) and client.complete
+    engine.answer = lambda chat: (chat.send(SSE.replace(b"\r\n\r\n", b"\r\nContent-Encoding: gzip\r\n\r\n")), chat.chunk(b"x" * 70_000 + b"\n\n"),
+                                  chat.wait_gone(0.3), chat.last_chunk())[0]
+    with Client(stack, stream=True) as client:
+        client.finish()
+    assert client.payload == b"x" * 70_000 + b"\n\n", "a compressed stream has no events that we could see"
