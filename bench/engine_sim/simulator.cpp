@@ -150,6 +150,7 @@ class chat final : public http::responder, private sequence {
         return exchange_.end();
       }
       ++events_;
+      if (sim_.options_.stamp) out_ += ": @" + std::to_string(now_ns()) + "\n";
       event("{\"content\":" + json::serialize(json::string(sim_.options_.word)) + "}", "null");
     }
     if (!last) return;
@@ -281,7 +282,7 @@ std::string simulator::models_page() const {
 std::string simulator::state_page() const {
   return json::serialize(json::object{{"running", model_.running()}, {"waiting", model_.waiting()}, {"chats", chats_},
                                       {"served", served_}, {"aborted", model_.aborted}, {"gone", gone_},
-                                      {"generated", model_.generation_total}});
+                                      {"generated", model_.generation_total}, {"aborted_at_ns", model_.aborted_at_ns}});
 }
 
 std::string simulator::metrics_page() const {
