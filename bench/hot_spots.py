@@ -21,7 +21,7 @@ LIMIT_S = 30
 
 def load(programs, shape, seconds, warm_up=0.5):
     return subprocess.Popen([str(stack.BIN / "hivenet-bench"), *shape, "--url", "http://" + programs.addresses["hivenet"], "--model",
-                             stack.MODEL, "--warm-up", str(warm_up), "--seconds", str(seconds)], stdout=subprocess.PIPE, text=True)
+                             stack.MODEL, "--key", stack.KEY, "--warm-up", str(warm_up), "--seconds", str(seconds)], stdout=subprocess.PIPE, text=True)
 
 
 def under_load(programs, shape, perf_commands):

@@ -1,9 +1,14 @@
-"""The programs that are measured: engine simulator, nginx, router, agent. Loopback only, ports the system chose, each ended by its id."""
+"""The programs that are measured: engine simulator, nginx, HAProxy, router with engines of its own, router and agent.
+
+Loopback only, ports the system chose, each ended by its id.
+"""
+import hashlib
 import http.client
 import json
 import os
 import pathlib
 import secrets
+import shutil
 import socket
 import subprocess
 import time
@@ -13,13 +18,14 @@ BUILD = pathlib.Path(os.environ.get("HIVE_BUILD", TOP / "build" / "release"))
 BIN = BUILD / "bin"
 MODEL = "sim-model"
 
-ENGINE_FLAGS = ["--model", MODEL, "--max-num-seqs", "64"]
+# What the client sends to everybody; only hivenet looks at it.
+KEY = "sk-bench-0123456789abcdef0123456789abcdef"
 
-# One worker, kept-alive connections on both sides without an end, nothing buffered, nothing logged.
+# One worker unless told, kept-alive connections on both sides without an end, nothing buffered, nothing logged.
 NGINX_CONFIG = """\
 daemon off;
 {user}
-worker_processes 1;
+worker_processes {workers};
 pid {folder}/nginx.pid;
 error_log {folder}/nginx-error.log warn;
 events {{ worker_connections 4096; }}
@@ -53,30 +59,74 @@ http {{
 }}
 """
 
+HAPROXY_CONFIG = """\
+global
+  nbthread {workers}
+  maxconn 4000
+defaults
+  mode http
+  option http-keep-alive
+  option abortonclose
+  http-reuse always
+  timeout connect 5s
+  timeout client 1h
+  timeout server 1h
+frontend clients
+  bind 127.0.0.1:{port}
+  default_backend engine
+backend engine
+  server sim {engine}
+"""
+
 ROUTER_CONFIG = """\
 http_port: 127.0.0.1:0
 metrics_port: 127.0.0.1:0
-link_listen: 127.0.0.1:0
-disk_db_path: {folder}/db
-jwt_secret_file: {folder}/secret
+disk_db_path: {folder}/{name}-db
 policy_file: {folder}/policy.yaml
+workers: {workers}
+max_concurrent: 20000
 log_level: warn
+"""
+
+LINK_CONFIG = """\
+link_listen: 127.0.0.1:0
+jwt_secret_file: {folder}/secret
+"""
+
+KEYS_CONFIG = """\
+auth_config_file: {folder}/auth.yaml
+audit_log_path: {folder}/{name}-audit.jsonl
+"""
+
+AUTH = """\
+api:
+  mode: api-key
+  keys:
+    - key_hash: "{digest}"
+      metadata: {{name: bench, owner: bench}}
+"""
+
+EMBEDDED_CONFIG = """\
+embedded_agents:
+  - url: http://{engine}
+    engine: vllm
+    capacity: {capacity}
 """
 
 POLICY = """\
 routing_policy:
   strategy: least-loaded
   exclude_if:
-    srtt: {gt: 2000}
+    srtt: {gt: 60000}
     gpu_temperature_c: {gt: 85}
-    memory_used_percent: {gte: 0.95}
+    memory_used_percent: {gte: 0.99}
 """
 
 AGENT_CONFIG = """\
 engine: vllm
 backend_url: http://{engine}
 router: {link}
-capacity: 64
+capacity: {capacity}
 identity_path: {folder}/agent.key
 jwt_secret_file: {folder}/secret
 log_level: warn
@@ -87,7 +137,7 @@ class Failed(Exception):
     """Something of the set-up did not come up; the text says what and shows its log."""
 
 
-def wait_for(what, condition, limit=15.0):
+def wait_for(what, condition, limit=15.0, pause=0.02):
     end = time.monotonic() + limit
     while time.monotonic() < end:
         try:
@@ -96,7 +146,7 @@ def wait_for(what, condition, limit=15.0):
                 return value
         except OSError:
             pass
-        time.sleep(0.02)
+        time.sleep(pause)
     raise Failed(f"not within {limit:.0f} s: {what}")
 
 
@@ -118,11 +168,24 @@ def children_of(pid):
     return found
 
 
+def router_help():
+    return subprocess.run([BIN / "hivenet-router", "--help"], capture_output=True, text=True, timeout=10).stdout
+
+
+def missing(target):
+    """Why a target cannot be measured here, or None."""
+    if target in ("nginx", "haproxy") and shutil.which(target) is None:
+        return f"{target} is not installed"
+    if target == "embedded" and "--backend" not in router_help():
+        return "this hivenet-router has no --backend"
+    return None
+
+
 def ask(address, method, path, body=None, limit=5):
     host, port = address.rsplit(":", 1)
     connection = http.client.HTTPConnection(host, int(port), timeout=limit)
     try:
-        connection.request(method, path, body, {"Content-Type": "application/json"} if body else {})
+        connection.request(method, path, body, {"Authorization": "Bearer " + KEY, **({"Content-Type": "application/json"} if body else {})})
         answer = connection.getresponse()
         return answer.status, answer.read()
     finally:
@@ -132,8 +195,10 @@ def ask(address, method, path, body=None, limit=5):
 class Stack:
     """Everything started through it is ended by stop(), last first."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, engine_flags=("--max-num-seqs", "64"), capacity=64, workers=1):
         self.folder = pathlib.Path(folder)
+        self.engine_flags = ["--model", MODEL, *engine_flags]
+        self.capacity, self.workers = capacity, workers
         self.started = []        # (name, Popen)
         self.pids = {}           # name -> pids whose CPU time counts as that program's
         self.configs = {}        # what was run with, for the record
@@ -160,43 +225,75 @@ class Stack:
                     return json.loads(text)
             return None
 
-        return wait_for(f"{name} says ready", line)
+        return wait_for(f"{name} says ready", line, pause=0.002)
+
+    def write(self, name, text, mode=0o644):
+        path = self.folder / name
+        path.write_text(text)
+        path.chmod(mode)
+        return path
+
+    def bring_up(self, targets):
+        self.start_engine()
+        self.write("secret", secrets.token_hex(32) + "\n", 0o600)
+        self.write("policy.yaml", POLICY)
+        self.configs["policy"] = POLICY
+        for target in targets:
+            if target != "direct":
+                getattr(self, "start_" + target)()
 
     def start_engine(self):
-        child = self.start("engine", BIN / "engine_sim", *ENGINE_FLAGS)
+        child = self.start("engine", BIN / "engine_sim", *self.engine_flags)
         self.addresses["direct"] = self.ready("engine", child)["address"]
-        self.configs["engine"] = "engine_sim " + " ".join(ENGINE_FLAGS)
+        self.configs["engine"] = "engine_sim " + " ".join(self.engine_flags)
 
     def start_nginx(self):
         port = free_port()
-        text = NGINX_CONFIG.format(folder=self.folder, engine=self.addresses["direct"], port=port,
+        text = NGINX_CONFIG.format(folder=self.folder, engine=self.addresses["direct"], port=port, workers=self.workers,
                                    user="user root;" if os.getuid() == 0 else "")
-        (self.folder / "nginx.conf").write_text(text)
-        child = self.start("nginx", "nginx", "-c", self.folder / "nginx.conf", "-p", self.folder)
+        child = self.start("nginx", "nginx", "-c", self.write("nginx.conf", text), "-p", self.folder)
         self.addresses["nginx"] = f"127.0.0.1:{port}"
         wait_for("nginx answers", lambda: ask(self.addresses["nginx"], "GET", "/health")[0] == 200)
         self.pids["nginx"] = [child.pid, *children_of(child.pid)]
         self.configs["nginx"] = text
 
-    def start_hivenet(self):
-        (self.folder / "secret").write_text(secrets.token_hex(32) + "\n")
-        os.chmod(self.folder / "secret", 0o600)
-        (self.folder / "policy.yaml").write_text(POLICY)
-        self.configs["policy"] = POLICY
-        router = ROUTER_CONFIG.format(folder=self.folder)
-        (self.folder / "router.yaml").write_text(router)
-        child = self.start("router", BIN / "hivenet-router", "--config", self.folder / "router.yaml")
-        said = self.ready("router", child)
-        self.addresses["hivenet"] = said["http"]
-        agent = AGENT_CONFIG.format(folder=self.folder, engine=self.addresses["direct"], link=said["link"][0].split("//")[-1])
-        (self.folder / "agent.yaml").write_text(agent)
-        self.start("agent", BIN / "hivenet-agent", "--config", self.folder / "agent.yaml")
-        self.configs["router"], self.configs["agent"] = router, agent
+    def start_haproxy(self):
+        port = free_port()
+        text = HAPROXY_CONFIG.format(engine=self.addresses["direct"], port=port, workers=self.workers)
+        self.start("haproxy", "haproxy", "-db", "-f", self.write("haproxy.cfg", text))
+        self.addresses["haproxy"] = f"127.0.0.1:{port}"
+        wait_for("haproxy answers", lambda: ask(self.addresses["haproxy"], "GET", "/health")[0] == 200)
+        self.configs["haproxy"] = text
+
+    def router_config(self, name, more):
+        text = ROUTER_CONFIG + more
+        if "--strict-auth" in router_help():  # client keys and the audit log come together
+            self.write("auth.yaml", AUTH.format(digest=hashlib.sha256(KEY.encode()).hexdigest()), 0o640)
+            text += KEYS_CONFIG
+        text = text.format(folder=self.folder, name=name, workers=self.workers, engine=self.addresses["direct"], capacity=self.capacity)
+        self.configs[name] = text
+        return self.write(f"{name}.yaml", text)
+
+    def await_chat(self, address, *names):
         chat = json.dumps({"model": MODEL, "max_tokens": 1, "messages": [{"role": "user", "content": "hello"}]})
         try:
-            wait_for("a chat through router and agent", lambda: ask(said["http"], "POST", "/v1/chat/completions", chat)[0] == 200)
+            wait_for(f"a chat through {' and '.join(names)}", lambda: ask(address, "POST", "/v1/chat/completions", chat)[0] == 200)
         except Failed as failure:
-            raise Failed(f"{failure}\nrouter: {self.log_of('router')}\nagent: {self.log_of('agent')}") from None
+            raise Failed("\n".join([str(failure), *(f"{n}: {self.log_of(n)}" for n in names)])) from None
+
+    def start_embedded(self, name="embedded"):
+        child = self.start(name, BIN / "hivenet-router", "--config", self.router_config(name, EMBEDDED_CONFIG))
+        self.addresses[name] = self.ready(name, child)["http"]
+        self.await_chat(self.addresses[name], name)
+
+    def start_hivenet(self):
+        child = self.start("router", BIN / "hivenet-router", "--config", self.router_config("router", LINK_CONFIG))
+        said = self.ready("router", child)
+        self.addresses["hivenet"] = said["http"]
+        text = AGENT_CONFIG.format(folder=self.folder, engine=self.addresses["direct"], link=said["link"][0].split("//")[-1], capacity=self.capacity)
+        self.configs["agent"] = text
+        self.start("agent", BIN / "hivenet-agent", "--config", self.write("agent.yaml", text))
+        self.await_chat(said["http"], "router", "agent")
 
     def check_alive(self):
         for name, child in self.started:

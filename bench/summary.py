@@ -1,4 +1,4 @@
-"""The page of one run: medians, ranges, ratios to nginx of the same round, profile. Every table says what it is of.
+"""The page of one run: budgets, medians, ranges, ratios to nginx of the same round, profile. Every table says what it is of.
 
     summary.py RESULT.json [WORDS.md] > RESULT.md     the page again, with words on top that say what the numbers mean
 """
@@ -8,46 +8,10 @@ import pathlib
 import statistics
 import sys
 
-BETWEEN = {"direct": [], "nginx": ["nginx"], "hivenet": ["router", "agent"]}
+import budgets
+from budgets import BETWEEN, METRICS, number, ratios, values
 
-
-def cpu_us(report, names):
-    """CPU time of the named programs, all their processes; `nginx1` is nginx's second process."""
-    return sum(c["us"] for name, c in report["cpu"].items() if name.rstrip("0123456789") in names)
-
-
-def units(report):
-    """What CPU time is divided by: events of a stream run, else requests."""
-    return report["events"] if report["mode"] == "stream" else report["requests"]
-
-
-METRICS = {
-    "rate": lambda target, r: r["events_per_second"] if r["mode"] == "stream" else r["requests_per_second"],
-    "p50": lambda target, r: r["latency_us"]["p50"],
-    "p99": lambda target, r: r["latency_us"]["p99"],
-    "first p50": lambda target, r: r.get("first_event_us", {}).get("p50"),
-    "first p99": lambda target, r: r.get("first_event_us", {}).get("p99"),
-    "cpu": lambda target, r: cpu_us(r, BETWEEN[target]) / units(r),
-    "engine cpu": lambda target, r: cpu_us(r, ["engine"]) / units(r),
-    "router cpu": lambda target, r: cpu_us(r, ["router"]) / units(r),
-    "agent cpu": lambda target, r: cpu_us(r, ["agent"]) / units(r),
-    "generator cpu": lambda target, r: r["generator_cpu"]["us"] / units(r),
-}
-
-
-def values(rows, shape, target, metric):
-    found = [METRICS[metric](target, row["report"]) for row in rows if row["shape"] == shape and row["target"] == target]
-    return [v for v in found if v is not None]
-
-
-def ratios(rows, shape, target, metric, to="nginx"):
-    by_round = lambda t: {row["round"]: METRICS[metric](t, row["report"]) for row in rows if row["shape"] == shape and row["target"] == t}
-    mine, theirs = by_round(target), by_round(to)
-    return [mine[n] / theirs[n] for n in mine if theirs.get(n)]
-
-
-def number(v):
-    return f"{v:,.0f}" if v >= 100 else f"{v:.1f}" if v >= 10 else f"{v:.2f}"
+SINGLES = ("cancel", "ready", "selection")
 
 
 def spread(found):
@@ -60,28 +24,65 @@ def table(head, rows):
     return ["| " + " | ".join(head) + " |", "|" + "---|" * len(head), *("| " + " | ".join(map(str, row)) + " |" for row in rows), ""]
 
 
-def shape_section(result, shape):
-    rows = result["rounds"]
-    targets = [t for t in BETWEEN if any(r["target"] == t for r in rows)]
-    stream = result["shapes"][shape].startswith("stream")
+def shape_section(part, shape):
+    rows = part["rounds"]
+    targets = [t for t in BETWEEN if any(r["target"] == t and r["shape"] == shape for r in rows)]
+    stream = part["shapes"][shape].startswith("stream")
     an, unit = ("an", "event") if stream else ("a", "request")
-    out = [f"## {shape}: `{result['shapes'][shape]}`", ""]
-    columns = {"p50 us": "p50", "p99 us": "p99", f"CPU us {an} {unit}, all between": "cpu", "router": "router cpu", "agent": "agent cpu",
-               "engine": "engine cpu", "generator": "generator cpu"}
-    if stream:
-        columns = {"first event p50 us": "first p50", "first event p99 us": "first p99", "whole stream p50 us": "p50", **dict(list(columns.items())[2:])}
+    out = [f"### {shape}: `{part['shapes'][shape]}`", ""]
+    cpu = {f"CPU us {an} {unit}, all between": "cpu", "router": "router cpu", "agent": "agent cpu", "engine": "engine cpu", "generator": "generator cpu"}
+    if "--stamped" in part["shapes"][shape]:
+        columns = {"delay p50 us": "delay p50", "delay p99 us": "delay p99", "first event p50 us": "first p50", **cpu}
+    elif stream:
+        columns = {"first event p50 us": "first p50", "first event p99 us": "first p99", "whole stream p50 us": "p50", **cpu}
+    else:
+        columns = {"p50 us": "p50", "p99 us": "p99", **cpu}
+    if any("429" in r["report"]["statuses"] or "503" in r["report"]["statuses"] for r in rows if r["shape"] == shape):
+        columns["refused/s"] = "refused"
     out += table(["target", f"{unit}s/s", *columns],
                  [[t, spread(values(rows, shape, t, "rate")), *(spread(values(rows, shape, t, m)) for m in columns.values())] for t in targets])
-    if "nginx" in targets and "hivenet" in targets:
-        named = {f"{unit}s/s": "rate", f"CPU {an} {unit}": "cpu", **({"first event p50": "first p50", "first event p99": "first p99"} if stream else {}),
-                 "p50": "p50", "p99": "p99"}
+    compared = [t for t in targets if t not in ("direct", "nginx")]
+    if "nginx" in targets and compared:
+        named = {f"{unit}s/s": "rate", f"CPU {an} {unit}": "cpu", **{c: m for c, m in columns.items() if not m.endswith("cpu") and m != "refused"}}
         out += ["Ratio to nginx of the same round:", ""]
-        out += table(["", *named], [["hivenet", *(spread(ratios(rows, shape, "hivenet", m)) for m in named.values())]])
+        out += table(["", *named], [[t, *(spread(ratios(rows, shape, t, m)) for m in named.values())] for t in compared])
     return out
 
 
+def part_section(name, part):
+    out = [f"## {name}", ""]
+    if "failure" in part:
+        out += [f"**Not measured to the end**: {part['failure'].strip()}", ""]
+    if part.get("rounds"):
+        count = 1 + max(row["round"] for row in part["rounds"])
+        others = [row["report"]["others_cpu_cores"] for row in part["rounds"]]
+        out += [f"{count} rounds, {part['seconds_a_cell']:g} s a cell. Other programs meanwhile: {number(statistics.median(others))} cores busy in the median cell, "
+                f"{number(max(others))} in the worst.", ""]
+        for shape in part["shapes"]:
+            out += shape_section(part, shape)
+    found = part.get("found")
+    if found and name == "cancel":
+        out += ["Milliseconds from the client's close to the engine's abort:", ""]
+        out += table(["target", "while", "median (least-most)", "times"], [[f["target"], f["phase"], spread(f["ms"]), len(f["ms"])] for f in found])
+    elif found and name == "ready":
+        out += ["Milliseconds from exec to the `ready` line, and from the agent's exec to its model being listed:", ""]
+        out += table(["", "median (least-most)"], [[what, spread(ms)] for what, ms in found.items()])
+    elif found and name == "selection":
+        out += ["`selection_bench`, medians of 5 repetitions:", ""]
+        out += table(["what", "agents", "CPU ns", "allocations"],
+                     [[s["what"], f"{s['agents']:,}", number(s["median_ns"]), "-" if s["allocations"] is None else f"{s['allocations']:g}"] for s in found])
+    if part.get("profile"):
+        out += profile_section(part["profile"], part.get("profile_from"))
+    return out
+
+
+def budget_section(result):
+    rows = budgets.judged(result["parts"])
+    return ["## Budgets", "", *table(["budget", "most", "measured", ""], rows)] if rows else []
+
+
 def profile_section(profile, taken=None):
-    out = ["## Where the time goes", "", *([taken, ""] if taken else [])]
+    out = ["### Where the time goes", "", *([taken, ""] if taken else [])]
     if "missing" in profile:
         out += [f"No (complete) profile: {profile['missing']}", ""]
     for shape, found in profile.items():
@@ -89,7 +90,7 @@ def profile_section(profile, taken=None):
             continue
         calls = found["syscalls"]["per_request"]
         names = sorted({s for p in calls.values() for s in p if s != "total"}, key=lambda s: -sum(p.get(s, 0) for p in calls.values()))
-        out += [f"### {shape}", "", f"System calls a {'stream' if shape.startswith('sse') else 'request'} (perf stat, {number(found['syscalls']['requests_per_second'])}/s):", ""]
+        out += [f"#### {shape}", "", f"System calls a {'stream' if shape in ('bursts', 'sse16') else 'request'} (perf stat, {number(found['syscalls']['requests_per_second'])}/s):", ""]
         out += table(["", "all", *names], [[p, c["total"], *(c.get(n, 0) for n in names)] for p, c in calls.items()])
         cpu = found["cpu"]
         out += ["CPU time by part (" + ", ".join(f"{p}: {cpu[p]['samples']} samples" for p in cpu) + "):", ""]
@@ -103,9 +104,10 @@ def profile_section(profile, taken=None):
 
 
 def page(result, finding):
+    if "parts" not in result:  # as it was written before there were parts
+        first = {k: result[k] for k in ("shapes", "rounds", "seconds_a_cell", "configs", "profile", "profile_from") if result.get(k)}
+        result = {**result, "parts": {"plain": first, **({"selection": {"found": result["selection"]}} if result.get("selection") else {})}}
     machine, versions = result["machine"], result["versions"]
-    others = [row["report"]["others_cpu_cores"] for row in result["rounds"]]
-    count = 1 + max(row["round"] for row in result["rounds"])
     out = [f"# {result['name']}", ""]
     if finding:
         out += [finding.strip(), ""]
@@ -113,20 +115,20 @@ def page(result, finding):
             "Generator, proxies and engine share it.",
             f"- Commit {versions['commit'][:12]}{' with uncommitted changes' if versions['uncommitted_changes'] else ''}, {result['date']}, `{result['command'].strip()}`, {result['took_s']} s.",
             "- " + ", ".join(f"{n} {v}" for n, v in versions.items() if n not in ("commit", "uncommitted_changes")) + ".",
-            f"- {count} rounds, order shuffled in each, {result['seconds_a_cell']:g} s a cell after 0.3 s of warm-up. Numbers are medians over the rounds (least-most).",
-            f"- Other programs on the machine meanwhile: {number(statistics.median(others))} cores busy in the median cell, {number(max(others))} in the worst.",
-            "- Between client and engine: nginx = one worker, one hop; hivenet = router, ZeroMQ over TCP with CURVE, agent, so two hops. CPU time is of the processes between, "
-            "user and system, all threads; the engine's stands beside it.", ""]
-    for shape in result["shapes"]:
-        out += shape_section(result, shape)
-    if result.get("selection"):
-        out += ["## Selection (`selection_bench`, medians of 5 repetitions)", ""]
-        out += table(["what", "agents", "CPU ns", "allocations"],
-                     [[s["what"], f"{s['agents']:,}", number(s["median_ns"]), "-" if s["allocations"] is None else f"{s['allocations']:g}"] for s in result["selection"]])
-    if result.get("profile"):
-        out += profile_section(result["profile"], result.get("profile_from"))
+            *(f"- {target} is left out: {why}." for target, why in result.get("absent", {}).items()),
+            "- The order of a round's cells is shuffled. Numbers are medians over the rounds (least-most).",
+            "- Between client and engine: nginx and HAProxy one plain hop; embedded = the router with the agent inside, one hop; hivenet = router, ZeroMQ over TCP with CURVE, agent, two hops. "
+            "CPU time is of the processes between, user and system, all threads; the engine's stands beside it.", ""]
+    out += budget_section(result)
+    for name, part in result["parts"].items():
+        out += part_section(name, part)
+    configs = {}
+    for name, part in result["parts"].items():
+        for program, text in part.get("configs", {}).items():
+            if text not in configs.values():
+                configs[program if program not in configs else f"{program} ({name})"] = text
     out += ["## Configuration", ""]
-    for name, text in result["configs"].items():
+    for name, text in configs.items():
         out += [f"{name}:", "```", text.strip(), "```", ""]
     return "\n".join(out).rstrip() + "\n"
 

@@ -79,6 +79,7 @@ void generation::on_tokens(uint32_t count, bool last) {
       return exchange_.end();
     }
     ++events_;
+    if (sim_.options_.stamp) out_ += ": @" + std::to_string(now_ns()) + "\n";
     wire_->token(told_++, out_);
     flush();
   }

@@ -1,6 +1,7 @@
 #include "engine_sim/model.hpp"
 
 #include <algorithm>
+#include <chrono>
 
 namespace hive::sim {
 
@@ -10,7 +11,7 @@ void histogram::observe(double v) {
   sum += v;
 }
 
-engine_model::engine_model(loop &l, const model_options &options) : loop_(l), options_(options), step_timer_([this] { step(); }) {}
+engine_model::engine_model(loop &l, const model_options &options) : loop_(l), options_(options), step_timer_([this] { step(); }), beat_timer_(l.io()) {}
 
 void engine_model::admit(sequence &s) {
   s.admitted_ns_ = now_ns();
@@ -30,7 +31,12 @@ void engine_model::fill() {
     prompt_total += s.prompt_tokens;
     const double prefill_ms = options_.prefill_tokens_per_ms > 0 ? double(s.prompt_tokens) / options_.prefill_tokens_per_ms : 0;
     s.first_due_ns_ = now + options_.first_token_ns + static_cast<uint64_t>(prefill_ms * double(ns_per_ms));
+    if (spread()) {
+      s.beat_ns_ = s.first_due_ns_ + random_() % options_.step_ns;
+      beats_.emplace(s.beat_ns_, &s);
+    }
   }
+  if (spread()) return await_beat();
   if (running_.empty()) {
     step_timer_.disarm();
   } else if (!step_timer_.armed() || options_.step_ns == 0) {
@@ -65,16 +71,44 @@ void engine_model::step() {
   fill();
 }
 
+void engine_model::await_beat() {
+  if (beats_.empty() || (beat_due_ns_ != 0 && beat_due_ns_ <= beats_.begin()->first)) return;
+  beat_due_ns_ = beats_.begin()->first;
+  beat_timer_.expires_at(std::chrono::steady_clock::time_point(std::chrono::nanoseconds(beat_due_ns_)));
+  beat_timer_.async_wait([this](const boost::system::error_code &error) {
+    if (error) return;  // moved to an earlier beat: that wait is still to come
+    beat_due_ns_ = 0;
+    beat();
+  });
+}
+
+void engine_model::beat() {
+  const uint64_t now = now_ns();
+  while (!beats_.empty() && beats_.begin()->first <= now) {
+    sequence &s = *beats_.begin()->second;
+    beats_.erase(beats_.begin());
+    s.beat_ns_ += options_.step_ns;  // never drifts: a late token does not delay the next
+    beats_.emplace(s.beat_ns_, &s);
+    give(s);
+  }
+  await_beat();
+}
+
 void engine_model::leave(sequence &s) {
   if (s.running_) {
+    beats_.erase({s.beat_ns_, &s});
     std::erase(running_, &s);
     s.running_ = false;
     kv_ -= s.prompt_tokens + s.wanted_tokens;
   } else if (std::erase(waiting_, &s) == 0) {
     return;
   }
-  if (s.produced_ >= s.wanted_tokens && s.wanted_tokens > 0) ++finished;
-  else ++aborted;
+  if (s.produced_ >= s.wanted_tokens && s.wanted_tokens > 0) {
+    ++finished;
+  } else {
+    ++aborted;
+    aborted_at_ns = now_ns();
+  }
   loop_.post([this] { fill(); });
 }
 

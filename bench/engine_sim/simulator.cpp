@@ -188,7 +188,7 @@ std::string simulator::models_page() const {
 std::string simulator::state_page() const {
   return json::serialize(json::object{{"running", model_.running()}, {"waiting", model_.waiting()}, {"chats", chats_},
                                       {"served", served_}, {"aborted", model_.aborted}, {"gone", gone_},
-                                      {"generated", model_.generation_total}});
+                                      {"generated", model_.generation_total}, {"aborted_at_ns", model_.aborted_at_ns}});
 }
 
 std::string simulator::metrics_page() const {

@@ -38,6 +38,7 @@ struct simulator_options {
   std::vector<std::string> models = {"sim-model"};
   uint32_t default_tokens = 16;
   std::string word = "token ";
+  bool stamp = false;              // each event begins with a comment line ": @NS", the monotonic time it was made
   model_options model;
 };
 

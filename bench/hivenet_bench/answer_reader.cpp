@@ -33,6 +33,8 @@ void answer_reader::reset() {
   left_ = body_bytes_ = events_ = 0;
   held_.clear();
   tail_size_ = 0;
+  in_stamp_ = false;
+  stamps_.clear();
 }
 
 void answer_reader::take(std::string_view bytes) {
@@ -117,8 +119,26 @@ size_t answer_reader::take_line(std::string_view bytes) {
   return end + 1;
 }
 
+// Nothing else of the simulator's streams holds an @.
+void answer_reader::find_stamps(std::string_view bytes) {
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    if (!in_stamp_) {
+      i = bytes.find('@', i);
+      if (i == std::string_view::npos) return;
+      in_stamp_ = true;
+      stamp_ = 0;
+    } else if (bytes[i] >= '0' && bytes[i] <= '9') {
+      stamp_ = stamp_ * 10 + static_cast<uint64_t>(bytes[i] - '0');
+    } else {
+      in_stamp_ = false;
+      stamps_.push_back(stamp_);
+    }
+  }
+}
+
 void answer_reader::body(std::string_view bytes) {
   body_bytes_ += bytes.size();
+  if (stamped_) find_stamps(bytes);
   for (const char *p = bytes.data(), *end = p + bytes.size(); p != end;) {
     const char *nl = static_cast<const char *>(std::memchr(p, '\n', static_cast<size_t>(end - p)));
     const char *stop = nl == nullptr ? end : nl;

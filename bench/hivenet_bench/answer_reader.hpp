@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace hive::bench {
 
@@ -27,6 +28,9 @@ class answer_reader {
   uint64_t body_bytes() const { return body_bytes_; }
   // Blank lines in the body so far, that is SSE events, `data: [DONE]` included.
   uint64_t events() const { return events_; }
+  // Time stamps in the body (": @NS", engine_sim --stamp), in order, once watched; the caller empties the row.
+  void watch_stamps() { stamped_ = true; }
+  std::vector<uint64_t> &stamps() { return stamps_; }
   // True when the body's last bytes are the event `data: [DONE]`.
   bool ended_with_done() const;
 
@@ -35,6 +39,7 @@ class answer_reader {
   size_t take_line(std::string_view);
   void parse_head();
   void body(std::string_view);
+  void find_stamps(std::string_view);
 
   state state_ = state::head;
   int status_ = 0;
@@ -43,6 +48,9 @@ class answer_reader {
   uint64_t left_ = 0;          // bytes of the sized body or of the chunk
   uint64_t body_bytes_ = 0;
   uint64_t events_ = 0;
+  bool stamped_ = false, in_stamp_ = false;
+  uint64_t stamp_ = 0;
+  std::vector<uint64_t> stamps_;
   std::string held_;           // an unfinished head or line
   char tail_[16] = {};         // the body's last bytes
   size_t tail_size_ = 0;

@@ -47,7 +47,17 @@ struct run_state {
 class connection {
  public:
   connection(asio::io_context &io, const tcp::endpoint &server, run_state &run)
-      : socket_(io), pause_(io), server_(server), run_(run) {}
+      : socket_(io), pause_(io), server_(server), run_(run) {
+    if (run.options.stamped) reader_.watch_stamps();
+  }
+
+  void open_in(uint64_t ns) {
+    if (ns == 0) return open();
+    pause_.expires_after(std::chrono::nanoseconds(ns));
+    pause_.async_wait([this](const error_code &error) {
+      if (!error) open();
+    });
+  }
 
   void open() {
     ++generation_;
@@ -96,14 +106,26 @@ class connection {
       if (reader_.broken()) return reopen(run_.report.malformed);
       if (!reader_.done()) return read();
       note_answer(now);
-      if (reader_.keep_alive() && !writing_) return send();
+      const bool refused = reader_.status() / 100 != 2 && run_.options.refused_pause_ns > 0;
+      if (reader_.keep_alive() && !writing_) return refused ? send_later() : send();
       error_code ignored;
       socket_.close(ignored);
       open();
     });
   }
 
+  // A client that was told to come back does so.
+  void send_later() {
+    pause_.expires_after(std::chrono::nanoseconds(run_.options.refused_pause_ns));
+    pause_.async_wait([this](const error_code &error) {
+      if (!error) send();
+    });
+  }
+
   void note_events(uint64_t now) {
+    for (const uint64_t made : reader_.stamps())
+      if (run_.measuring) run_.report.delay_ns.push_back(now > made ? now - made : 0);
+    reader_.stamps().clear();
     const uint64_t events = reader_.events();
     if (run_.measuring) {
       run_.report.events += events - seen_events_;
@@ -160,9 +182,10 @@ result<load_report> run_load(const load_options &options) {
   run_state run{options, {}};
   run.report.latency_ns.reserve(1 << 20);
   run.report.first_event_ns.reserve(1 << 16);
+  if (options.stamped) run.report.delay_ns.reserve(1 << 19);
   std::vector<std::unique_ptr<connection>> connections;
   for (size_t i = 0; i < options.connections; ++i) connections.push_back(std::make_unique<connection>(io, server, run));
-  for (const auto &c : connections) c->open();
+  for (size_t i = 0; i < connections.size(); ++i) connections[i]->open_in(options.ramp_ns / connections.size() * i);
 
   io.run_for(std::chrono::nanoseconds(options.warm_up_ns));
   const auto before = cpu_of(options.watched);

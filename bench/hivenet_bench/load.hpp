@@ -27,6 +27,9 @@ struct load_options {
   std::string request;                   // head and body as they go out
   size_t connections = 1;                // 1..20,000
   bool stream = false;                   // answers are SSE: count events
+  bool stamped = false;                  // and hold engine_sim's time stamps: report every event's delay; same machine only
+  uint64_t ramp_ns = 0;                  // connections open one after another over this time, at its beginning
+  uint64_t refused_pause_ns = 0;         // after an answer that is not 2xx, before the connection asks again
   uint64_t warm_up_ns = 0;
   uint64_t measured_ns = 0;
   std::vector<watched_process> watched;  // whose CPU time is taken at both ends of the measured time
@@ -44,6 +47,7 @@ struct load_report {
   // Streams only. Events include `data: [DONE]`.
   uint64_t events = 0;                          // as they arrive, of unfinished streams too
   std::vector<uint64_t> first_event_ns;
+  std::vector<uint64_t> delay_ns;               // from the engine's making of an event to its arrival here
   uint64_t fewest_events = UINT64_MAX, most_events = 0;  // in one complete stream
   uint64_t without_done = 0;                    // complete streams that did not end with [DONE]
   std::vector<uint64_t> cpu_us;                 // in the order of `watched`

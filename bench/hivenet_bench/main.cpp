@@ -31,7 +31,9 @@ struct flags {
   std::string mode, url, body_file, model = "sim-model";
   size_t connections = 1, size = 1024;
   int tokens = 16;
-  double seconds = 2, warm_up = 0.5;
+  double seconds = 2, warm_up = 0.5, ramp = 0, refused_pause_ms = 0;
+  bool stamped = false;
+  std::string key;
   std::vector<std::string> pids;
 };
 
@@ -44,6 +46,10 @@ flags read_flags(int argc, char **argv) {
       "connections", po::value(&f.connections), "connections, each with one request at a time; also --streams")(
       "seconds", po::value(&f.seconds), "measured time")("warm-up", po::value(&f.warm_up), "seconds before it that do not count")(
       "size", po::value(&f.size), "bytes of the request body that is made")("body", po::value(&f.body_file), "file with the body instead")(
+      "ramp", po::value(&f.ramp), "seconds of the warm-up over which the connections open")(
+      "refused-pause-ms", po::value(&f.refused_pause_ms), "pause of a connection after an answer that is not 2xx")(
+      "stamped", po::bool_switch(&f.stamped), "events carry time stamps (engine_sim --stamp): report their delay")(
+      "key", po::value(&f.key), "sent as Authorization: Bearer")(
       "model", po::value(&f.model), "model id in the body")("tokens", po::value(&f.tokens), "max_tokens in the body")(
       "pid", po::value(&f.pids)->composing(), "NAME=PID: report this process's CPU time");
   po::positional_options_description mode;
@@ -62,6 +68,9 @@ flags read_flags(int argc, char **argv) {
   if (f.connections < 1 || f.connections > 20'000) throw usage_error("--connections is 1 to 20000");
   if (!(f.seconds >= 0.1 && f.seconds <= 3600)) throw usage_error("--seconds is 0.1 to 3600");
   if (!(f.warm_up >= 0 && f.warm_up <= 3600)) throw usage_error("--warm-up is 0 to 3600");
+  if (!(f.ramp >= 0 && f.ramp <= f.warm_up)) throw usage_error("--ramp is 0 to the warm-up");
+  if (!(f.refused_pause_ms >= 0 && f.refused_pause_ms <= 60'000)) throw usage_error("--refused-pause-ms is 0 to 60000");
+  if (f.stamped && f.mode != "stream") throw usage_error("--stamped is for streams");
   return f;
 }
 
@@ -92,10 +101,14 @@ load_options make_options(const flags &f) {
   o.host = authority.substr(0, colon);
   o.port = colon == std::string::npos ? "80" : authority.substr(colon + 1);
   const std::string body = make_body(f);
-  o.request = "POST " + path + " HTTP/1.1\r\nHost: " + authority + "\r\nContent-Type: application/json\r\nContent-Length: " +
+  o.request = "POST " + path + " HTTP/1.1\r\nHost: " + authority + "\r\nContent-Type: application/json\r\n" +
+              (f.key.empty() ? "" : "Authorization: Bearer " + f.key + "\r\n") + "Content-Length: " +
               std::to_string(body.size()) + "\r\n\r\n" + body;
   o.connections = f.connections;
   o.stream = f.mode == "stream";
+  o.stamped = f.stamped;
+  o.ramp_ns = static_cast<uint64_t>(f.ramp * double(hive::ns_per_s));
+  o.refused_pause_ns = static_cast<uint64_t>(f.refused_pause_ms * double(hive::ns_per_ms));
   o.warm_up_ns = static_cast<uint64_t>(f.warm_up * double(hive::ns_per_s));
   o.measured_ns = static_cast<uint64_t>(f.seconds * double(hive::ns_per_s));
   for (const std::string &p : f.pids) {
@@ -136,6 +149,7 @@ json::object report_of(const flags &f, const load_options &o, load_report &r) {
     out["events_per_stream"] = {{"min", r.requests > 0 ? r.fewest_events : 0}, {"max", r.most_events}};
     out["streams_without_done"] = r.without_done;
     out["first_event_us"] = spread_us(r.first_event_ns);
+    if (o.stamped) out["delay_us"] = spread_us(r.delay_ns);
   }
   json::object processes;
   uint64_t sum = 0;

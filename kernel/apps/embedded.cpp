@@ -33,7 +33,7 @@ std::vector<status> judge_embedded(const std::vector<config::embedded_agent> &ag
   if (!agents.empty() && registry.find(HIVE_KIND_TRANSPORT, embedded_agents::transport) == nullptr)
     problems.push_back(registry.missing(HIVE_KIND_TRANSPORT, embedded_agents::transport).at(agents.front().where));
   for (const config::embedded_agent &each : agents) {
-    const std::string &engine = each.settings.engine;
+    const std::string engine = engine_id(registry, each.settings.engine);
     if (const auto origin = http::parse_origin(each.settings.backend_url); !origin) problems.push_back(origin.why().at(each.where));
     const bool any = engine == config::engine_to_be_found;
     if (any && registry.ids(HIVE_KIND_ENGINE).empty())
@@ -54,7 +54,7 @@ class embedded_agents::one {
   void start() {
     origin_ = *http::parse_origin(url_);
     observe::log("agent").info("backend {} is agent {}, engine {}", url_, identity_.peer_id, settings_.engine);
-    if (settings_.engine != config::engine_to_be_found) return launch(settings_.engine);
+    if (settings_.engine != config::engine_to_be_found) return launch(engine_id(owner_.plugins_, settings_.engine));
     std::vector<agent::engine_candidate> candidates;
     for (auto &[id, engine] : owner_.engines_) candidates.push_back({id, engine.codec.get()});
     detector_ = std::make_unique<agent::engine_detector>(
