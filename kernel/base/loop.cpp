@@ -21,25 +21,41 @@ void loop::run(const std::function<void(const char *)> &on_exception) {
 
 void loop::at_turn_end(turn_task &task) {
   if (!task.linked()) turn_tasks_.push_back(task);
-  if (turn_posted_) return;
+  if (!turn_posted_) post_turn();
+}
+
+void loop::post_turn() {
   turn_posted_ = true;
   // Handlers that are ready now run before this one: a posted handler goes to the end of the ready queue.
   boost::asio::post(io_, [this] { run_turn_tasks(); });
 }
 
+// What a task schedules runs in the same turn, too, or a request would wait for a look at the sockets between any two of its
+// steps. Each task runs once a turn: one that is scheduled again after that waits for the next.
 void loop::run_turn_tasks() {
-  turn_posted_ = false;
-  detail::hook_list due;
+  struct finish {
+    loop &owner;
+    ~finish() {
+      while (!owner.next_turn_.empty()) {
+        detail::hook &h = *owner.next_turn_.next;
+        h.unlink();
+        owner.turn_tasks_.push_back(h);
+      }
+      owner.turn_posted_ = false;
+      if (!owner.turn_tasks_.empty()) owner.post_turn();
+    }
+  } const after{*this};
+  ++turn_;
+  // A task may destroy others: they unlink themselves.
   while (!turn_tasks_.empty()) {
-    detail::hook &h = *turn_tasks_.next;
-    h.unlink();
-    due.push_back(h);
-  }
-  // A task may schedule itself again (next turn) or destroy others (they unlink themselves).
-  while (!due.empty()) {
-    auto &task = static_cast<turn_task &>(*due.next);
+    auto &task = static_cast<turn_task &>(*turn_tasks_.next);
     task.unlink();
-    task.on_turn_end();
+    if (task.ran_in_ == turn_) {
+      next_turn_.push_back(task);
+    } else {
+      task.ran_in_ = turn_;
+      task.on_turn_end();
+    }
   }
 }
 

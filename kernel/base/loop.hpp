@@ -50,7 +50,8 @@ struct hook_list : hook {
 };
 }  // namespace detail
 
-// Runs once at the end of the loop turn in which it was scheduled. Scheduling twice is once. Destroying it unschedules.
+// Runs once at the end of the loop turn in which it was scheduled; scheduled again after it ran there, in the next turn.
+// Scheduling twice is once. Destroying it unschedules.
 class turn_task : private detail::hook {
  public:
   virtual void on_turn_end() = 0;
@@ -61,6 +62,7 @@ class turn_task : private detail::hook {
 
  private:
   friend class loop;
+  uint64_t ran_in_ = 0;
 };
 
 // Fires once, between 0 and 10 ms late. Re-arming moves it; destroying disarms.
@@ -113,6 +115,7 @@ class loop {
   static constexpr uint64_t tick_ns = 8 * ns_per_ms;
   static constexpr size_t slots = 512;
 
+  void post_turn();
   void run_turn_tasks();
   void tick();
   void drive();
@@ -120,7 +123,8 @@ class loop {
 
   boost::asio::io_context io_{1};
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_;
-  detail::hook_list turn_tasks_;
+  detail::hook_list turn_tasks_, next_turn_;
+  uint64_t turn_ = 0;
   bool turn_posted_ = false;
   detail::hook_list wheel_[slots];
   uint64_t current_tick_;

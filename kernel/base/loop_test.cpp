@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <stdexcept>
+#include <string>
+#include <vector>
 
 namespace hive {
 namespace {
@@ -25,6 +28,55 @@ TEST(loop, a_turn_task_runs_once_after_the_handlers_that_were_ready) {
   l.run();
   EXPECT_EQ(at_second_handler, 0);
   EXPECT_EQ(task.runs, 1);
+}
+
+TEST(loop, what_a_turn_task_schedules_runs_in_the_same_turn_and_itself_in_the_next) {
+  struct chained : turn_task {
+    chained(loop &on, turn_task *following, std::string &record, char letter) : l(on), next(following), told(record), name(letter) {}
+    void on_turn_end() override {
+      told += name;
+      if (next != nullptr) l.at_turn_end(*next);
+      if (again-- > 0) l.at_turn_end(*this);
+      if (fails) throw std::runtime_error("x");
+    }
+    loop &l;
+    turn_task *next;
+    std::string &told;
+    const char name;
+    int again = 0;
+    bool fails = false;
+  };
+  loop l;
+  std::string told;
+  chained c(l, nullptr, told, 'c'), b(l, &c, told, 'b'), a(l, &b, told, 'a');
+  chained f(l, &c, told, 'f');
+  f.fails = true;
+  a.again = 1;
+  l.post([&] {
+    l.at_turn_end(a);
+    l.at_turn_end(f);
+    l.post([&] { told += '1'; });  // behind this turn, before the next
+  });
+  l.post([&] { l.post([&] { l.post([&] { l.post([&] { l.stop(); }); }); }); });
+  int thrown = 0;
+  l.run([&](const char *) { ++thrown; });
+  // f throws: what was scheduled is not lost, it runs in the turn after.
+  EXPECT_EQ(told.substr(0, 2), "af");
+  EXPECT_EQ(std::count(told.begin(), told.end(), 'b'), 2);
+  EXPECT_EQ(std::count(told.begin(), told.end(), 'c'), 2);
+  EXPECT_EQ(thrown, 1);
+
+  told.clear();
+  loop m;
+  chained z(m, nullptr, told, 'z'), y(m, &z, told, 'y');
+  y.again = 1;
+  m.post([&] {
+    m.at_turn_end(y);
+    m.post([&] { told += '1'; });
+  });
+  m.post([&] { m.post([&] { m.post([&] { m.post([&] { m.stop(); }); }); }); });
+  m.run();
+  EXPECT_EQ(told, "yz1yz");
 }
 
 TEST(loop, timers_fire_in_order_and_not_early_also_beyond_one_turn_of_the_wheel) {
