@@ -47,7 +47,12 @@ void message::drop() noexcept {
   std::free(this);
 }
 
-mailbox::mailbox() : fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
+namespace {
+// Its address names the thread.
+thread_local const char this_thread = 0;
+}  // namespace
+
+mailbox::mailbox(const hive_host *host) : fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)), host_(host) {}
 
 mailbox::~mailbox() {
   for (event &e : events_)
@@ -59,17 +64,24 @@ bool mailbox::post(event &&e) {
   const std::lock_guard lock(mutex_);
   if (shut_) return false;
   events_.push_back(std::move(e));
-  if (events_.size() == 1) {
-    const uint64_t one = 1;
-    [[maybe_unused]] const auto written = write(fd_, &one, sizeof one);
+  if (events_.size() > 1) return true;  // the first one has woken it
+  if (thread_ == &this_thread) {
+    host_->request_pump(host_);
+    return true;
   }
+  signalled_ = true;
+  const uint64_t one = 1;
+  [[maybe_unused]] const auto written = write(fd_, &one, sizeof one);
   return true;
 }
 
 void mailbox::take_all(std::deque<event> &out) {
   const std::lock_guard lock(mutex_);
+  thread_ = &this_thread;
   if (events_.empty()) return;
   out.swap(events_);
+  if (!signalled_) return;
+  signalled_ = false;
   uint64_t count;
   [[maybe_unused]] const auto got = read(fd_, &count, sizeof count);
 }

@@ -35,6 +35,7 @@ struct wire {
     std::atomic<bool> starved{false};    // the sender towards this side was answered HIVE_FULL
   } side[2];
   std::atomic<bool> open{true};
+  key32 dialler{}, pin{};                // the dialler's key, and the listener's that it expects; set before the other side sees it
 };
 
 struct event {
@@ -42,25 +43,28 @@ struct event {
   std::shared_ptr<wire> on;
   int to = 0;                            // index of the receiving side
   message *body = nullptr;
-  key32 key{}, pin{};                    // dialled: the dialler's key, and the listener's that it expects
   int32_t reason = 0;                    // refused, closed
   const char *text = "";
 };
 
-// Events for one instance, with the descriptor that wakes its loop.
+// Events for one instance, and what wakes its loop: the host's request_pump for a sender on the same thread, else the
+// descriptor, which costs three system calls.
 class mailbox {
  public:
-  mailbox();
+  explicit mailbox(const hive_host *);
   ~mailbox();
   int fd() const { return fd_; }
   bool post(event &&e);                  // false: shut
-  void take_all(std::deque<event> &out); // `out` is empty before; fd() is not readable any more
+  void take_all(std::deque<event> &out); // `out` is empty before; fd() is not readable any more; by the thread that pumps
   std::deque<event> shut();              // what was left; nothing is taken afterwards
 
  private:
   int fd_;
-  std::mutex mutex_;                     // guards the two below
+  std::mutex mutex_;                     // guards all below
+  const hive_host *host_;                // may be gone once shut
+  const void *thread_ = nullptr;         // who took last
   std::deque<event> events_;
+  bool signalled_ = false;               // fd() is readable
   bool shut_ = false;
 };
 

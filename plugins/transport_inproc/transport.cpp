@@ -42,9 +42,10 @@ hive_peer transport::connect(std::string_view address) {
   on->side[0].peer = peer;
   on->side[1].box = find_name(address);
   links_.emplace(peer, link{on, 0, false, false, std::string(address)});
-  event hello{event::dialled, on, 1, nullptr, own_, router_};
-  if (on->side[1].box == nullptr || !on->side[1].box->post(std::move(hello)))
-    box_->post({event::refused, on, 0, nullptr, {}, {}, HIVE_LOST_REFUSED, "nobody listens there"});
+  on->dialler = own_;
+  on->pin = router_;
+  if (on->side[1].box == nullptr || !on->side[1].box->post({event::dialled, on, 1}))
+    box_->post({event::refused, on, 0, nullptr, HIVE_LOST_REFUSED, "nobody listens there"});
   return peer;
 }
 
@@ -91,16 +92,16 @@ void transport::handle(event &e) {
 void transport::greet(event &e) {
   const auto refuse = [&](const char *text) {
     e.on->open.store(false);
-    e.on->side[0].box->post({event::refused, e.on, 0, nullptr, {}, {}, HIVE_LOST_AUTH, text});
+    e.on->side[0].box->post({event::refused, e.on, 0, nullptr, HIVE_LOST_AUTH, text});
   };
-  if (e.pin != own_) return refuse("the router has another key");
-  if (denied_.contains(e.key)) return refuse("the router refused this key");
+  if (e.on->pin != own_) return refuse("the router has another key");
+  if (denied_.contains(e.on->dialler)) return refuse("the router refused this key");
   const hive_peer peer = ++last_peer_;
   e.on->side[1].peer = peer;
   links_.emplace(peer, link{e.on, 1, true, false, {}});
   e.on->side[0].box->post({event::accepted, e.on, 0});
   static constexpr std::string_view address = "127.0.0.1:0";
-  events_->on_peer(events_->ctx, peer, e.key.data(), hive_str{address.data(), address.size()});
+  events_->on_peer(events_->ctx, peer, e.on->dialler.data(), hive_str{address.data(), address.size()});
 }
 
 void transport::deliver(hive_peer peer, link &l, event &e) {
@@ -146,8 +147,8 @@ void transport::close_peer(hive_peer peer, uint32_t) {
   l.closing = true;
   l.on->open.store(false);
   if (const auto &other = l.on->side[1 - l.own].box; other != nullptr)
-    other->post({event::closed, l.on, 1 - l.own, nullptr, {}, {}, HIVE_LOST_CLOSED, "the other side closed the connection"});
-  box_->post({event::closed, l.on, l.own, nullptr, {}, {}, HIVE_LOST_CLOSED, "closed"});
+    other->post({event::closed, l.on, 1 - l.own, nullptr, HIVE_LOST_CLOSED, "the other side closed the connection"});
+  box_->post({event::closed, l.on, l.own, nullptr, HIVE_LOST_CLOSED, "closed"});
 }
 
 void transport::set_denied(std::span<const sdk::transport_key> keys) { denied_ = {keys.begin(), keys.end()}; }
@@ -160,7 +161,7 @@ void transport::stop(uint32_t) {
   for (event &e : inbox_) {
     if (e.body != nullptr) e.body->drop();
     if (e.what == event::dialled)
-      e.on->side[0].box->post({event::refused, e.on, 0, nullptr, {}, {}, HIVE_LOST_REFUSED, "the listener was stopped"});
+      e.on->side[0].box->post({event::refused, e.on, 0, nullptr, HIVE_LOST_REFUSED, "the listener was stopped"});
   }
   inbox_.clear();
   const auto links = std::move(links_);
@@ -168,7 +169,7 @@ void transport::stop(uint32_t) {
   for (const auto &[peer, l] : links) {
     l.on->open.store(false);
     if (const auto &other = l.on->side[1 - l.own].box; other != nullptr && !l.closing)
-      other->post({event::closed, l.on, 1 - l.own, nullptr, {}, {}, HIVE_LOST_CLOSED, "the other side was stopped"});
+      other->post({event::closed, l.on, 1 - l.own, nullptr, HIVE_LOST_CLOSED, "the other side was stopped"});
     static constexpr std::string_view text = "the transport was stopped";
     events_->on_lost(events_->ctx, peer, HIVE_LOST_CLOSED, hive_str{text.data(), text.size()});
   }

@@ -25,7 +25,7 @@ class transport {
       R"({"type":"object","additionalProperties":false,"properties":{"hwm":{"type":"integer","minimum":1,"maximum":1000000,"default":65536}}})";
 
   explicit transport(const sdk::setup &s)
-      : host_(s.host.raw()), hwm_(static_cast<uint32_t>(s.options.integer("hwm", 65536))), box_(std::make_shared<mailbox>()) {}
+      : host_(s.host.raw()), hwm_(static_cast<uint32_t>(s.options.integer("hwm", 65536))), box_(std::make_shared<mailbox>(host_)) {}
   ~transport() { stop(0); }
   transport(const transport &) = delete;
   transport &operator=(const transport &) = delete;
