@@ -48,7 +48,8 @@ dial_slot::dial_slot(agent_router_link::impl &b, uint32_t i, std::string where)
       }) {}
 
 agent_router_link::impl::impl(loop &l, transport_ref t, const identity &id, agent_link_handler &h, const agent_link_options &o)
-    : loop_(l), options(o), handler(h), pump(l, t, *this), identity_(id), boot_id_(random_u64()), resolver_(l.io()),
+    : loop_(l), options(o), handler(h), pump(l, t, *this), identity_(id),
+      boot_id_(o.part ? o.part->boot_id : random_u64()), resolver_(l.io()),
       goodbye_limit_([this] { goodbye_answered(); }) {}
 
 agent_router_link::impl::~impl() {

@@ -82,7 +82,7 @@ struct agent_channel final : channel {
   void on_silent() override;
 
   agent_router_link::impl &bundle;
-  const uint32_t index;
+  const uint32_t index;           // in the bundle; index_of tells the one that the router knows
   const std::string address;
   phase at = phase::greeting;
   bool lost = false;
@@ -141,7 +141,8 @@ class agent_router_link::impl final : public transport_owner, private turn_task 
   void on_frame(hive_peer peer, std::string_view frame) override;
   void say_hello(agent_channel &c);
   void send_pong(agent_channel &c, uint32_t seq);
-  agent_channel *link_zero();
+  agent_channel *link_zero();                    // null while it is not welcomed, and in a part that has another one
+  uint32_t index_of(const agent_channel &c) const { return c.index + (options.part ? options.part->link_index : 0); }
 
   // agent_stream.cpp
   void on_stream_record(agent_channel &c, const record &r);

@@ -1,10 +1,11 @@
-// The agent's end: one link to one router worker, and the bundle of links to all workers of a router. Everything belongs
-// to the agent's loop; it must not be destroyed from inside one of its handler's calls.
+// The agent's end: one link to one router worker, and the bundle of links to all workers of a router. A bundle belongs
+// to one loop of the agent; it must not be destroyed from inside one of its handler's calls.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,13 @@
 
 namespace hive::link {
 
+// An agent of one router whose data half stands in several loops has one bundle with one link in each; to the router they
+// are one agent, and all its slots are that router's.
+struct agent_part {
+  uint32_t link_index = 0;                     // the worker it belongs to; 0 speaks for the agent (metadata, heartbeats, signals)
+  uint64_t boot_id = 0;                        // the same in every part
+};
+
 struct agent_link_options {
   std::string router;                          // HOST:PORT of worker 0; names are resolved here, never by libzmq
   std::vector<std::string> secrets;            // tried in turn when the handshake fails
@@ -25,6 +33,7 @@ struct agent_link_options {
   uint64_t reconnect_max_ns = 30 * ns_per_s;
   uint64_t auth_limit_ns = 5 * ns_per_s;       // connection to WELCOME; a probe of a duplicate takes 1 s of it
   uint64_t accept_delay_ns = 250 * ns_per_ms;  // accept() without a HEAD by then sends ACCEPT
+  std::optional<agent_part> part;              // `router` is then that worker; WELCOME's endpoints are not followed
 };
 
 // An incoming request on the agent. Owned by the link until the handler took it.

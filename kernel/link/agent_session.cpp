@@ -22,7 +22,7 @@ void agent_channel::on_silent() { bundle.drop(*this, "three PINGs without a PONG
 void agent_router_link::impl::say_hello(agent_channel &c) {
   c.nonce = random_nonce();
   loop_.arm_in(c.limit, options.auth_limit_ns);
-  c.append({.what = kind::hello}, to_json(hello_message{1, protocol_version, boot_id_, identity_.peer_id, c.nonce, c.index}), {});
+  c.append({.what = kind::hello}, to_json(hello_message{1, protocol_version, boot_id_, identity_.peer_id, c.nonce, index_of(c)}), {});
 }
 
 proof_input agent_router_link::impl::proof_of(const agent_channel &c) const {
@@ -81,7 +81,7 @@ void agent_router_link::impl::on_challenge(agent_channel &c, const record &r) {
       if (s->index != 0 && s->link) drop(*s->link, "the router was restarted");
   }
   c.router_nonce = m->nonce;
-  const std::string metadata = c.index == 0 ? handler.metadata() : std::string();
+  const std::string metadata = index_of(c) == 0 ? handler.metadata() : std::string();
   if (metadata.size() > most_metadata) {
     note(level::warning, "the agent's metadata has " + std::to_string(metadata.size()) + " bytes, at most 49152 can be sent");
     return drop(c, "the agent's metadata is too large");
@@ -111,6 +111,8 @@ void agent_router_link::impl::on_welcome(agent_channel &c, const record &r) {
     heartbeat_ns = m->heartbeat_ms * ns_per_ms;
     slot_release_at_head = m->slot_release_at_head;
     draining = false;
+  }
+  if (c.index == 0 && !options.part) {
     while (slots.size() > std::max<size_t>(m->endpoints.size(), 1)) {
       auto last = std::move(slots.back());
       if (last->link) {
@@ -133,7 +135,7 @@ void agent_router_link::impl::on_welcome(agent_channel &c, const record &r) {
       dial(*slots[i]);
     }
   }
-  note(level::info, "link " + std::to_string(c.index) + " to the router at " + c.address + " is welcomed");
+  note(level::info, "link " + std::to_string(index_of(c)) + " to the router at " + c.address + " is welcomed");
   all_up_or_not();
 }
 
@@ -153,7 +155,7 @@ void agent_router_link::impl::on_kick(agent_channel &c, const record &r) {
 
 pong_info agent_router_link::impl::load_now() {
   pong_info load = handler.load();
-  load.in_flight_yours = in_flight;
+  load.in_flight_yours = options.part ? load.in_flight_total : in_flight;
   return load;
 }
 
@@ -162,6 +164,7 @@ void agent_router_link::impl::send_pong(agent_channel &c, uint32_t seq) {
 }
 
 agent_channel *agent_router_link::impl::link_zero() {
+  if (options.part && options.part->link_index != 0) return nullptr;
   if (slots.empty() || !slots[0]->link || slots[0]->link->at != agent_channel::phase::welcomed) return nullptr;
   return slots[0]->link.get();
 }

@@ -12,10 +12,14 @@
 
 namespace hive::link {
 
+// Set in the names of connections from agents of this process, which come over a transport of their own.
+inline constexpr uint64_t own_process_mark = uint64_t{1} << 63;
+
 // A welcomed or authenticating agent connection.
 struct link_id {
   uint32_t worker = 0;
-  uint64_t peer = 0;      // the transport's peer on that worker
+  uint64_t peer = 0;      // the transport's peer on that worker, own_process_mark added
+  bool in_own_process() const { return (peer & own_process_mark) != 0; }
   bool operator==(const link_id &) const = default;
 };
 

@@ -33,8 +33,10 @@ std::string open_meta(const open_request &r, uint64_t now) {
 
 }  // namespace
 
-router_hub::impl::impl(loop &l, transport_ref t, directory &d, const hub_options &o)
-    : loop_(l), directory_(d), options(o), pump(l, t, *this), next_epoch_(static_cast<uint16_t>(random_u64())) {}
+router_hub::impl::impl(loop &l, transport_ref network, directory &d, const hub_options &o, transport_ref own)
+    : loop_(l), directory_(d), options(o), pump(l, network, *this), next_epoch_(static_cast<uint16_t>(random_u64())) {
+  if (own.table != nullptr) own_pump.emplace(l, own, *this, own_process_mark);
+}
 
 router_hub::impl::~impl() {
   *alive_ = false;
@@ -44,6 +46,7 @@ router_hub::impl::~impl() {
   }
   for (auto &p : probes_) p->answer(false);
   pump.stop(0);
+  if (own_pump) own_pump->stop(0);
 }
 
 status router_hub::impl::start() {
@@ -51,7 +54,10 @@ status router_hub::impl::start() {
     return fail(errc::invalid, "the link needs a shared secret of at least 32 bytes: set HIVENET_ROUTER_JWT_SECRET or --jwt-secret-file");
   keys_ = router_keys(options.secrets.front());
   for (const auto &s : options.secrets) proof_keys_.push_back(proof_key(s));
-  return pump.start(options.worker, options.workers, keys_.secret_key, keys_.public_key, nullptr);
+  status s;
+  if (own_pump) s = own_pump->start(options.worker, options.workers, keys_.secret_key, keys_.public_key, nullptr);
+  if (s && pump.usable()) s = pump.start(options.worker, options.workers, keys_.secret_key, keys_.public_key, nullptr);
+  return s;
 }
 
 hub_link *router_hub::impl::find(std::string_view peer_id) {
@@ -118,7 +124,6 @@ void router_hub::impl::drain(std::string_view peer_id, uint64_t deadline_ms) {
 }
 
 void router_hub::impl::shut_down(uint32_t linger_ms) {
-  if (!pump.started()) return;
   while (!links_.empty()) {
     hub_link &l = *links_.begin()->second;
     l.append({.what = kind::goaway}, {}, {});
@@ -126,10 +131,12 @@ void router_hub::impl::shut_down(uint32_t linger_ms) {
     drop(l, "the router is shutting down", cause::shutdown);
   }
   pump.stop(linger_ms);
+  if (own_pump) own_pump->stop(linger_ms);
 }
 
 void router_hub::impl::on_peer(hive_peer peer, const key32 &key, std::string_view address) {
-  auto link = std::make_unique<hub_link>(*this, peer, key, address);
+  const bool own = (peer & own_process_mark) != 0;
+  auto link = std::make_unique<hub_link>(*this, peer, key, own ? std::string_view("this process") : address);
   loop_.arm_in(link->limit, options.auth_limit_ns);
   links_[peer] = std::move(link);
 }
@@ -179,13 +186,16 @@ void router_hub::impl::on_turn_end() {
   buried_links_.clear();
 }
 
-router_hub::router_hub(loop &l, transport_ref t, directory &d, const hub_options &o) : impl_(std::make_unique<impl>(l, t, d, o)) {}
+router_hub::router_hub(loop &l, transport_ref network, directory &d, const hub_options &o, transport_ref own)
+    : impl_(std::make_unique<impl>(l, network, d, o, own)) {}
 router_hub::~router_hub() = default;
 
 status router_hub::start() { return impl_->start(); }
 result<std::string> router_hub::listen(const std::string &address) { return impl_->pump.listen(address); }
+result<std::string> router_hub::listen_own(const std::string &address) { return impl_->own_pump->listen(address); }
 void router_hub::set_endpoints(std::vector<std::string> all_workers) { impl_->endpoints = std::move(all_workers); }
 void router_hub::request_pump() { impl_->pump.request(); }
+void router_hub::request_own_pump() { impl_->own_pump->request(); }
 
 std::unique_ptr<router_stream> router_hub::open(std::string_view peer_id, const open_request &request, stream_events &events,
                                                 std::unique_ptr<held> keep, stream_failure &why) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -129,7 +130,7 @@ struct hub_link final : channel {
 
 class router_hub::impl final : public transport_owner, private turn_task {
  public:
-  impl(loop &l, transport_ref t, directory &d, const hub_options &o);
+  impl(loop &l, transport_ref network, directory &d, const hub_options &o, transport_ref own = {});
   ~impl();
 
   // hub.cpp
@@ -160,11 +161,13 @@ class router_hub::impl final : public transport_owner, private turn_task {
 
   const std::unordered_map<hive_peer, std::unique_ptr<hub_link>> &links() const { return links_; }
   const curve_pair &keys() const { return keys_; }
+  transport_pump &pump_of(hive_peer peer) { return (peer & own_process_mark) != 0 && own_pump ? *own_pump : pump; }
 
   loop &loop_;
   directory &directory_;
   const hub_options options;
-  transport_pump pump;
+  transport_pump pump;              // the network; idle without a table
+  std::optional<transport_pump> own_pump;
   hub_counters counters;
   std::vector<std::string> endpoints;
   std::vector<http::field> field_scratch;

@@ -16,7 +16,7 @@ std::string who(const hub_link &l) { return (l.peer_id.empty() ? "a stranger" : 
 }  // namespace
 
 hub_link::hub_link(router_hub::impl &h, hive_peer peer, const key32 &curve_key, std::string_view from)
-    : channel(h.loop_, h.pump, h.frames_, h.counters.out, peer, {.ping_ns = h.options.ping_ns}),
+    : channel(h.loop_, h.pump_of(peer), h.frames_, h.counters.out, peer, {.ping_ns = h.options.ping_ns}),
       hub(h), key(curve_key), address(from),
       limit([this] {
         if (at == phase::leaving) hub.drop(*this, "the agent has left");
@@ -73,7 +73,7 @@ void router_hub::impl::drop(hub_link &l, std::string_view reason, cause why) {
   buried_links_.push_back(std::move(it->second));
   links_.erase(it);
   loop_.at_turn_end(*this);
-  if (!l.lost) pump.close_peer(l.peer(), kick_linger_ms);
+  if (!l.lost) pump_of(l.peer()).close_peer(l.peer(), kick_linger_ms);
   if (was_welcomed) {
     ++counters.links_lost;
     note(level::info, who(l) + ": link lost: " + std::string(reason));

@@ -41,13 +41,17 @@ struct transport_ref {
 
 class router_hub {
  public:
-  router_hub(loop &, transport_ref, directory &, const hub_options &);
+  // `network` brings the agents of other processes; without a table there are none. `own` (may be without one too) brings
+  // those of this process.
+  router_hub(loop &, transport_ref network, directory &, const hub_options &, transport_ref own = {});
   ~router_hub();
 
-  status start();                                             // derives keys, starts the transport
-  result<std::string> listen(const std::string &address);     // bound HOST:PORT
+  status start();                                             // derives keys, starts the transports
+  result<std::string> listen(const std::string &address);     // on the network; bound HOST:PORT
+  result<std::string> listen_own(const std::string &address); // inside the process
   void set_endpoints(std::vector<std::string> all_workers);   // what WELCOME lists, in worker order
-  void request_pump();                                        // the host's request_pump lands here
+  void request_pump();                                        // the host's request_pump of `network` lands here
+  void request_own_pump();                                    // and that of `own` here
 
   // Opens a stream to a welcomed agent. Null and `why` when there is no link on this worker or the transport is full;
   // `keep` is then destroyed at once. Events come later, never from inside this call.

@@ -23,21 +23,26 @@ struct caught_error {
 
 }  // namespace
 
-transport_pump::transport_pump(loop &l, transport_ref t, transport_owner &owner) : loop_(l), transport_(t), owner_(owner) {
+transport_pump::transport_pump(loop &l, transport_ref t, transport_owner &owner, hive_peer mark)
+    : loop_(l), transport_(t), owner_(owner), mark_(mark) {
   events_.struct_size = sizeof events_;
   events_.ctx = this;
   events_.on_peer = [](void *ctx, hive_peer peer, const uint8_t key[32], hive_str address) noexcept {
     key32 k{};
     if (key) std::memcpy(k.data(), key, k.size());
-    static_cast<transport_pump *>(ctx)->owner_.on_peer(peer, k, {address.ptr, address.len});
+    auto *p = static_cast<transport_pump *>(ctx);
+    if ((peer & own_process_mark) != 0) return p->transport_.table->close_peer(p->transport_.self, peer, 0);
+    p->owner_.on_peer(peer | p->mark_, k, {address.ptr, address.len});
   };
   events_.on_message = [](void *ctx, hive_peer peer, const hive_message *m) noexcept {
-    static_cast<transport_pump *>(ctx)->owner_.on_frame(peer, {reinterpret_cast<const char *>(m->bytes.ptr), m->bytes.len});
+    auto *p = static_cast<transport_pump *>(ctx);
+    p->owner_.on_frame(peer | p->mark_, {reinterpret_cast<const char *>(m->bytes.ptr), m->bytes.len});
   };
   // FULL fails the link, so nobody waits to become writable.
   events_.on_writable = [](void *, hive_peer) noexcept {};
   events_.on_lost = [](void *ctx, hive_peer peer, int32_t reason, hive_str text) noexcept {
-    static_cast<transport_pump *>(ctx)->owner_.on_peer_lost(peer, reason, {text.ptr, text.len});
+    auto *p = static_cast<transport_pump *>(ctx);
+    p->owner_.on_peer_lost(peer | p->mark_, reason, {text.ptr, text.len});
   };
 }
 
@@ -81,7 +86,7 @@ result<hive_peer> transport_pump::connect(const std::string &address) {
   const hive_status code = transport_.table->connect(transport_.self, {address.data(), address.size()}, &peer, &why.sink);
   if (code != HIVE_OK) return why.as_status(code, "cannot connect to " + address);
   request();
-  return peer;
+  return peer | mark_;
 }
 
 status transport_pump::set_denied(const std::vector<key32> &keys) {

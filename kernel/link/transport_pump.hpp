@@ -33,16 +33,19 @@ class transport_pump final : private turn_task, private loop_timer {
   static constexpr uint32_t budget_messages = 64;
   static constexpr uint64_t budget_ns = ns_per_ms;
 
-  transport_pump(loop &l, transport_ref t, transport_owner &owner);
+  // `mark` is added to the names of this transport's peers, so that one owner may drive two transports. A peer whose name
+  // has own_process_mark without it is closed.
+  transport_pump(loop &l, transport_ref t, transport_owner &owner, hive_peer mark = 0);
   ~transport_pump();
 
   // May be called again after stop (an agent that tries its next secret).
   status start(uint32_t worker, uint32_t workers, const key32 &secret_key, const key32 &public_key, const key32 *router_key);
+  bool usable() const { return transport_.table != nullptr; }
   bool started() const { return started_; }
   result<std::string> listen(const std::string &address);
   result<hive_peer> connect(const std::string &address);
-  hive_status send(hive_peer peer, const hive_bytes *parts, size_t count) { return transport_.table->send(transport_.self, peer, parts, count); }
-  void close_peer(hive_peer peer, uint32_t linger_ms) { transport_.table->close_peer(transport_.self, peer, linger_ms); }
+  hive_status send(hive_peer peer, const hive_bytes *parts, size_t count) { return transport_.table->send(transport_.self, peer ^ mark_, parts, count); }
+  void close_peer(hive_peer peer, uint32_t linger_ms) { transport_.table->close_peer(transport_.self, peer ^ mark_, linger_ms); }
   status set_denied(const std::vector<key32> &keys);
   void request() { if (started_) loop_.at_turn_end(*this); }
   // Not from inside an event. on_peer_lost is raised for the peers that are left.
@@ -57,6 +60,7 @@ class transport_pump final : private turn_task, private loop_timer {
   loop &loop_;
   transport_ref transport_;
   transport_owner &owner_;
+  const hive_peer mark_;
   hive_transport_events events_{};
   std::optional<boost::asio::posix::stream_descriptor> descriptor_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // outlives handlers that are queued when we go
