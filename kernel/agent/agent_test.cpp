@@ -107,7 +107,7 @@ TEST(proxy, slots_are_never_given_beyond_capacity) {
 TEST(runtime, metadata_names_every_model_and_keeps_the_sheets_fields) {
   agent_options o;
   o.capacity = 7;
-  const auto json = boost::json::parse(runtime::metadata_json(o, {"base", "lora-a"}));
+  const auto json = boost::json::parse(metadata_json(o, {"base", "lora-a"}));
   EXPECT_EQ(json.at("models").as_array().size(), 2u);
   EXPECT_EQ(json.at("model").as_string(), "base");
   EXPECT_EQ(json.at("capacity").as_int64(), 7);

@@ -70,7 +70,7 @@ control::control(loop &l, const engine_codec &codec, http::origin origin, const 
 control::~control() = default;
 
 void control::start() {
-  if (!hardware_.gpu_trouble().empty()) observe::log("hardware").info("no GPU readings: {}", hardware_.gpu_trouble());
+  if (options_.hardware_interval_ns != 0 && !hardware_.gpu_trouble().empty()) observe::log("hardware").info("no GPU readings: {}", hardware_.gpu_trouble());
   probe();
   sample_hardware();
   poll_metrics();
@@ -214,6 +214,7 @@ void control::on_metrics(bool answered, uint32_t status, const std::string &body
 }
 
 void control::sample_hardware() {
+  if (options_.hardware_interval_ns == 0) return;
   loop_.arm_in(hardware_timer_, options_.hardware_interval_ns);
   const hardware_sample sample = hardware_.sample();
   hardware_json_ = to_json(sample);

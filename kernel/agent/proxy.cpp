@@ -76,11 +76,15 @@ class proxied_request final : public link::agent_stream_events, private http::ca
     if (call_) call_->resume();
   }
 
-  void on_cancelled(link::cause) override { call_.reset(); }
+  void on_cancelled(link::cause) override {
+    call_.reset();
+    free_slot();
+  }
 
  private:
   enum class mode { none, relay, hold, error };
 
+  // Before the last record leaves: the router may give the slot away, also on another link, as soon as it has read that.
   void free_slot() {
     if (freed_) return;
     freed_ = true;
@@ -140,6 +144,7 @@ class proxied_request final : public link::agent_stream_events, private http::ca
     call_.reset();
     over_ = true;
     ++owner_.counters_.failed;
+    free_slot();
     const bool reached = failure.bytes_sent;
     const link::cause why = failure.timed_out && reached                   ? link::cause::engine_timeout
                             : failure.phase == http::call_phase::connecting || !reached ? link::cause::engine_unreachable
@@ -167,6 +172,7 @@ class proxied_request final : public link::agent_stream_events, private http::ca
     for (const auto &[name, value] : fields_) fields.push_back({name, value});
     const answer_class found = owner_.codec_.classify(static_cast<uint32_t>(status_), fields, held_);
     over_ = true;
+    free_slot();
     if (found.verdict == HIVE_ANSWER_OVERLOADED || found.verdict == HIVE_ANSWER_STARTING) {
       ++owner_.counters_.refused;
       const bool starting = found.verdict == HIVE_ANSWER_STARTING;
@@ -183,6 +189,7 @@ class proxied_request final : public link::agent_stream_events, private http::ca
   void finish(const link::usage &usage) {
     over_ = true;
     ++owner_.counters_.completed;
+    free_slot();
     stream_.end(usage);
   }
 

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "agent/runtime.hpp"
+#include "apps/agent_options.hpp"
 #include "apps/check.hpp"
 #include "apps/plugin_host.hpp"
 #include "apps/program.hpp"
@@ -17,35 +18,6 @@
 namespace {
 
 using namespace hive;
-
-agent::agent_options options_of(const config::agent_settings &s) {
-  agent::agent_options o;
-  o.engine = s.engine;
-  o.backend_url = s.backend_url;
-  o.models = s.models;
-  o.capability = s.capability;
-  o.capacity = static_cast<uint32_t>(s.capacity);
-  o.version = s.version;
-  o.region = s.region;
-  o.organization = s.organization;
-  o.machine = s.machine;
-  o.tags = s.tags;
-  o.gpu_model = s.gpu_model;
-  o.deployment_id = s.deployment_id;
-  o.replica_id = s.replica_id;
-  o.hide_llm = s.hide_llm;
-  o.llm_pretty_name = s.llm_pretty_name;
-  o.llm_info = s.llm_info;
-  o.gpu_devices_file = s.gpu_devices_file;
-  o.http_timeout_ns = s.http_timeout.ns;
-  o.stream_write_timeout_ns = s.stream_write_timeout.ns;
-  o.hardware_interval_ns = s.hardware_sample_interval.ns;
-  o.engine_interval_ns = s.engine_sample_interval.ns;
-  o.signal_interval_ns = s.routing_signal_interval.ns;
-  o.health_interval_ns = s.health_check_interval.ns;
-  o.failure_threshold = static_cast<uint32_t>(s.backend_failure_threshold);
-  return o;
-}
 
 // The agent process, in the order in which its parts live and die.
 class agent_app {
@@ -67,7 +39,7 @@ class agent_app {
     if (!engine) return engine.why().at("engine");
     engine_ = std::move(*engine);
     codec_ = std::make_unique<agent::engine_codec>(engine_->engine(), engine_->self());
-    runtime_ = std::make_unique<agent::runtime>(data_, control_, *codec_, *origin, options_of(settings_), identity_);
+    runtime_ = std::make_unique<agent::runtime>(std::vector<loop *>{&data_}, control_, *codec_, *origin, apps::agent_options_of(settings_), identity_);
     for (const std::string &address : settings_.routers) {
       auto transport = apps::make_instance(plugins_, host_, HIVE_KIND_TRANSPORT, settings_.transport, "link " + address,
                                            "link to router " + address);
@@ -76,11 +48,11 @@ class agent_app {
       target.options.router = address;
       target.options.secrets = settings_.secrets;
       target.transport = {(*transport)->transport(), (*transport)->self()};
-      pumps_.push_back({runtime_.get(), runtime_->add_router(std::move(target))});
+      pumps_.push_back({&runtime_->half(0), runtime_->half(0).add_router(std::move(target))});
       transports_.push_back(std::move(*transport));
     }
     for (size_t i = 0; i < transports_.size(); ++i)
-      transports_[i]->on_request_pump([](void *p) { static_cast<pump *>(p)->runtime->request_pump(static_cast<pump *>(p)->router); },
+      transports_[i]->on_request_pump([](void *p) { static_cast<pump *>(p)->half->request_pump(static_cast<pump *>(p)->router); },
                                       &pumps_[i]);
     return {};
   }
@@ -109,7 +81,7 @@ class agent_app {
 
  private:
   struct pump {
-    agent::runtime *runtime;
+    agent::data_half *half;
     size_t router;
   };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iostream>
 
+#include "apps/embedded.hpp"
 #include "apps/plugin_host.hpp"
 #include "apps/policy_file.hpp"
 #include "routing/plugin_source.hpp"
@@ -77,6 +78,7 @@ std::vector<status> judge(const config::router_settings &s, std::vector<std::str
   std::vector<status> problems = load(registry, given, warnings);
   judge_component(registry, given, HIVE_KIND_STORAGE, s.storage, "storage", problems);
   judge_component(registry, given, HIVE_KIND_TRANSPORT, s.transport, "transport", problems);
+  for (status &each : judge_embedded(s.embedded_agents, registry)) problems.push_back(std::move(each));
   if (!s.policy_file.empty()) judge_policy(s.policy_file, registry, problems, warnings);
   return problems;
 }

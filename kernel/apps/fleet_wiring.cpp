@@ -30,6 +30,13 @@ void fleet_directory::learn_pools() {
 }
 
 void fleet_directory::authenticate(link::auth_request request, std::function<void(link::auth_decision)> reply) {
+  if (!request.link.in_own_process() && reserved_.contains(request.peer_id)) {
+    link::auth_decision no;
+    no.kick_code = "duplicate";
+    no.message = "this identity belongs to an agent inside the router";
+    no.final = true;
+    return reply(std::move(no));
+  }
   control_.post([this, request = std::move(request), reply = std::move(reply)]() mutable {
     registry_.authenticate(std::move(request), [this, reply = std::move(reply)](link::auth_decision decision) {
       control_.post([this, reply, decision = std::move(decision)] {

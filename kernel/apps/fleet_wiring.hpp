@@ -40,6 +40,8 @@ class fleet_directory final : public link::directory {
   fleet_directory(loop &control, fleet::registry &registry, routing::router &router)
       : control_(control), registry_(registry), router_(router) {}
 
+  // Ids that only agents of this process may have. Before the first agent.
+  void reserve(std::set<std::string> peer_ids) { reserved_ = std::move(peer_ids); }
   void authenticate(link::auth_request, std::function<void(link::auth_decision)> reply) override;
   void models(std::string_view peer_id, std::string_view metadata_json) override;
   void link_lost(link::link_id id, std::string_view reason) override { registry_.link_lost(id, reason); }
@@ -58,6 +60,7 @@ class fleet_directory final : public link::directory {
   fleet::registry &registry_;
   routing::router &router_;
   std::set<std::string> known_;
+  std::set<std::string> reserved_;
 };
 
 // Outcomes of attempts: to the fleet's counters and to metrics. Any thread.

@@ -12,6 +12,8 @@
 
 #include "apps/policy_file.hpp"
 #include "apps/program.hpp"
+#include "base/text.hpp"
+#include "link/auth.hpp"
 #include "observe/log.hpp"
 
 namespace hive::apps {
@@ -19,7 +21,7 @@ namespace hive::apps {
 // One worker: its loop, its hub over its own transport instance, its HTTP server.
 struct router_app::unit {
   loop home;
-  std::unique_ptr<plugins::instance> transport;
+  std::unique_ptr<plugins::instance> transport, own_transport;
   std::unique_ptr<link::router_hub> hub;
   std::unique_ptr<gateway::worker> gateway;
   std::unique_ptr<http::server> server;
@@ -35,6 +37,7 @@ struct router_app::unit {
     gateway.reset();
     hub.reset();
     transport.reset();
+    own_transport.reset();
   }
 };
 
@@ -69,6 +72,7 @@ router_app::router_app(const config::router_settings &settings)
 
 router_app::~router_app() {
   stop_units();
+  embedded_.reset();
   if (fleet_) fleet_->flush_history();
   if (storage_) storage_->stop();
 }
@@ -144,6 +148,9 @@ status router_app::start() {
     if (a.open_without_keys) observe::log("auth").warn("/admin is open to everybody (HIVENET_ROUTER_ALLOW_INSECURE_ADMIN)");
     else observe::log("auth").warn("/admin answers 401 to everybody: set HIVENET_ROUTER_ADMIN_API_KEYS to a key of your choice");
   }
+  embedded_ = std::make_unique<embedded_agents>(settings_.embedded_agents, control_, plugins_, *host_);
+  if (const status s = embedded_->prepare(); !s) return s;
+  directory_->reserve(embedded_->peer_ids());
   if (const status s = start_units(); !s) return s;
   std::vector<const link::hub_counters *> links;
   for (const auto &u : units_)
@@ -151,6 +158,47 @@ status router_app::start() {
   exporter_.attach({fleet_.get(), router_.get(), forwards_.get(), &stages_, &plugins_, static_cast<size_t>(settings_.queue_size), links});
   metrics_page_ = std::make_unique<metrics_page>(control_, exporter_);
   if (const status s = metrics_page_->listen(settings_.metrics.text()); !s) return s.at("metrics-port");
+  return {};
+}
+
+// The worker's hub, if any agent can come: over the network, from inside this process, or both.
+status router_app::start_hub(unit &u, uint32_t worker, uint64_t boot_id, const std::vector<std::string> &secrets) {
+  if (secrets.empty()) return {};
+  const std::string number = std::to_string(worker);
+  const auto table = [](const std::unique_ptr<plugins::instance> &i) {
+    return i ? link::transport_ref{i->transport(), i->self()} : link::transport_ref{};
+  };
+  if (settings_.link_enabled) {
+    auto transport = make_instance(plugins_, *host_, HIVE_KIND_TRANSPORT, settings_.transport, "link " + number, "agent link of worker " + number);
+    if (!transport) return transport.why().at("transport");
+    u.transport = std::move(*transport);
+  }
+  if (!embedded_->empty()) {
+    auto transport = make_instance(plugins_, *host_, HIVE_KIND_TRANSPORT, embedded_agents::transport, "inside " + number,
+                                   "agents inside this router, worker " + number);
+    if (!transport) return transport.why().at("backend");
+    u.own_transport = std::move(*transport);
+  }
+  link::hub_options h;
+  h.secrets = secrets;
+  h.session_ttl_ns = settings_.session_ttl.ns;
+  h.heartbeat_ns = settings_.heartbeat_interval.ns;
+  h.write_timeout_ns = settings_.stream_write_timeout.ns;
+  h.slot_release_at_head = settings_.slot_release == "headers";
+  h.router_boot_id = boot_id;
+  h.worker = worker;
+  h.workers = static_cast<uint32_t>(settings_.workers);
+  u.hub = std::make_unique<link::router_hub>(u.home, table(u.transport), *directory_, h, table(u.own_transport));
+  if (u.transport) u.transport->on_request_pump([](void *hub) { static_cast<link::router_hub *>(hub)->request_pump(); }, u.hub.get());
+  if (u.own_transport) u.own_transport->on_request_pump([](void *hub) { static_cast<link::router_hub *>(hub)->request_own_pump(); }, u.hub.get());
+  if (const status s = u.hub->start(); !s) return s.at("link");
+  if (!settings_.link_enabled) return {};
+  config::address at = settings_.link_listen;
+  if (at.host.empty()) at.host = "0.0.0.0";
+  if (at.port != 0) at.port = static_cast<uint16_t>(at.port + worker);
+  const auto bound = u.hub->listen(at.text());
+  if (!bound) return bound.why().at("link-listen");
+  link_addresses_.push_back(*bound);
   return {};
 }
 
@@ -163,33 +211,18 @@ status router_app::start_units() {
   limits.half_close_is_gone = settings_.client_half_close != "allow";
   config::address http = settings_.http;
   std::vector<hub_place> places;
+  std::vector<embedded_place> inside;
+  // Agents of this process prove a secret like any other; without a configured one it is of this start and goes nowhere.
+  std::vector<std::string> secrets = settings_.secrets;
+  if (secrets.empty() && !embedded_->empty()) secrets.push_back(to_hex(link::random_nonce()));
 
   for (uint32_t i = 0; i < workers; ++i) {
     auto u = std::make_unique<unit>();
-    if (settings_.link_enabled) {
-      auto transport = make_instance(plugins_, *host_, HIVE_KIND_TRANSPORT, settings_.transport, "link " + std::to_string(i),
-                                     "agent link of worker " + std::to_string(i));
-      if (!transport) return transport.why().at("transport");
-      u->transport = std::move(*transport);
-      link::hub_options h;
-      h.secrets = settings_.secrets;
-      h.session_ttl_ns = settings_.session_ttl.ns;
-      h.heartbeat_ns = settings_.heartbeat_interval.ns;
-      h.write_timeout_ns = settings_.stream_write_timeout.ns;
-      h.slot_release_at_head = settings_.slot_release == "headers";
-      h.router_boot_id = boot_id;
-      h.worker = i;
-      h.workers = workers;
-      u->hub = std::make_unique<link::router_hub>(u->home, link::transport_ref{u->transport->transport(), u->transport->self()},
-                                                  *directory_, h);
-      u->transport->on_request_pump([](void *hub) { static_cast<link::router_hub *>(hub)->request_pump(); }, u->hub.get());
-      if (const status s = u->hub->start(); !s) return s.at("link");
-      config::address at = settings_.link_listen;
-      if (at.host.empty()) at.host = "0.0.0.0";
-      if (at.port != 0) at.port = static_cast<uint16_t>(at.port + i);
-      const auto bound = u->hub->listen(at.text());
-      if (!bound) return bound.why().at("link-listen");
-      link_addresses_.push_back(*bound);
+    if (const status s = start_hub(*u, i, boot_id, secrets); !s) return s;
+    if (!embedded_->empty()) {
+      const auto name = u->hub->listen_own("127.0.0.1:0");
+      if (!name) return name.why().at("backend");
+      inside.push_back({&u->home, *name});
     }
     places.push_back({&u->home, u->hub.get()});
     gateway::worker_context context{u->home, u->hub.get(), *router_, *forwards_, exporter_, stages_, gateway_options_};
@@ -207,22 +240,25 @@ status router_app::start_units() {
     }
   for (auto &u : units_)
     if (u->hub) u->hub->set_endpoints(told);
-  if (!settings_.link_enabled) {
+  if (secrets.empty()) {
     places.clear();
     observe::log("link").warn("no agent can connect: set --jwt-secret-file or HIVENET_ROUTER_JWT_SECRET");
   }
   hubs_.set_hubs(std::move(places));
+  if (!embedded_->empty()) embedded_->start(std::move(inside), secrets.front());
   return {};
 }
 
 std::string router_app::ready_line() const {
   namespace json = boost::json;
-  return json::serialize(json::object{{"ready", true},
-                                      {"pid", ::getpid()},
-                                      {"version", program_version},
-                                      {"http", units_.front()->server->address()},
-                                      {"metrics", metrics_page_->address()},
-                                      {"link", json::array(link_addresses_.begin(), link_addresses_.end())}});
+  json::object out{{"ready", true},
+                   {"pid", ::getpid()},
+                   {"version", program_version},
+                   {"http", units_.front()->server->address()},
+                   {"metrics", metrics_page_->address()},
+                   {"link", json::array(link_addresses_.begin(), link_addresses_.end())}};
+  if (!embedded_->empty()) out["embedded"] = embedded_->json();
+  return json::serialize(out);
 }
 
 void router_app::run() {
@@ -254,6 +290,7 @@ void router_app::run() {
 void router_app::housekeeping() {
   control_.arm_in(housekeeping_timer_, 100 * ns_per_ms);
   fleet_->tick();
+  tell_first_request();
   const uint64_t now = now_ns();
   if (now >= next_second_ns_) {
     next_second_ns_ = now + ns_per_s;
@@ -263,6 +300,15 @@ void router_app::housekeeping() {
       observe::log("storage").warn("agents' history could not be written {} time(s) since the start; it is kept in memory and tried again", errors);
     told_write_errors_ = errors;
   }
+}
+
+// Who started it with nothing but --backend is told what to do next, once there is something to do it with.
+void router_app::tell_first_request() {
+  if (first_request_told_ || embedded_->empty() || !settings_.config_file.empty()) return;
+  const std::string line = first_request(*fleet_, units_.front()->server->address());
+  if (line.empty()) return;
+  first_request_told_ = true;
+  observe::log("router").info("try: {}", line);
 }
 
 void router_app::begin_drain() {
@@ -294,6 +340,7 @@ void router_app::check_drained() {
 }
 
 void router_app::stop_units() {
+  if (embedded_) embedded_->stop();
   for (auto &u : units_) {
     if (!u->thread.joinable()) continue;
     u->home.post([unit = u.get()] {

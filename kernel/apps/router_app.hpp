@@ -10,6 +10,8 @@
 #include "admin/api.hpp"
 #include "admin/exporter.hpp"
 #include "admin/fleet_json.hpp"
+#include "apps/embedded.hpp"
+#include "apps/first_request.hpp"
 #include "apps/fleet_wiring.hpp"
 #include "apps/plugin_host.hpp"
 #include "config/router_settings.hpp"
@@ -36,9 +38,11 @@ class router_app {
   status load_plugins();
   status load_policy(bool first);
   status open_storage();
+  status start_hub(unit &, uint32_t worker, uint64_t boot_id, const std::vector<std::string> &secrets);
   status start_units();
   std::string ready_line() const;
   void housekeeping();
+  void tell_first_request();
   void begin_drain();
   void check_drained();
   void stop_units();
@@ -70,11 +74,13 @@ class router_app {
   std::unique_ptr<admin::api> api_;
   std::vector<std::unique_ptr<unit>> units_;
   std::unique_ptr<metrics_page> metrics_page_;
+  std::unique_ptr<embedded_agents> embedded_;
 
   callback_timer housekeeping_timer_, drain_timer_;
   uint64_t next_second_ns_ = 0, told_write_errors_ = 0;
   uint64_t drain_deadline_ns_ = 0;
   bool draining_ = false;
+  bool first_request_told_ = false;
   std::vector<std::string> link_addresses_;
 };
 

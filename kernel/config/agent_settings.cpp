@@ -4,6 +4,7 @@
 
 #include "base/clock.hpp"
 #include "base/text.hpp"
+#include "config/embedded_agents.hpp"
 #include "config/secret.hpp"
 
 namespace hive::config {
@@ -12,12 +13,16 @@ namespace {
 constexpr uint64_t ms = ns_per_ms, s = ns_per_s, hour = 3600 * ns_per_s, day = 24 * hour;
 constexpr size_t max_label = 256;
 
+}  // namespace
+
 status is_component_id(const std::string &text) {
   const bool good = !text.empty() && text.size() <= 64 && std::all_of(text.begin(), text.end(), [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
   });
   return good ? status() : fail(errc::invalid, "\"" + text + "\" is not the id of a component; write one like vllm");
 }
+
+namespace {
 
 status is_url(const std::string &text) { return text.empty() ? status() : parse_base_url(text).why(); }
 
@@ -27,6 +32,8 @@ status is_router(const std::string &text) {
   return fail(errc::invalid, "\"" + text + "\" is not an address to connect to; write HOST:PORT, like router.example:50051");
 }
 
+}  // namespace
+
 // Goes into headers, labels and JSON.
 status is_label(const std::string &text) {
   if (text.size() > max_label) return fail(errc::invalid, "has " + std::to_string(text.size()) + " bytes; at most 256 are allowed");
@@ -35,15 +42,17 @@ status is_label(const std::string &text) {
   return {};
 }
 
+namespace {
+
 status is_filled_label(const std::string &text) {
   return text.empty() ? fail(errc::invalid, "must not be empty; routers refuse an agent without it") : is_label(text);
 }
 
-void add_engine(table &t, agent_settings &a) {
+void add_engine(table &t, agent_settings &a, bool embedded) {
   t.section("Engine");
-  t.add("engine", &a.engine, "vllm",
+  t.add("engine", &a.engine, embedded ? engine_to_be_found : "vllm",
         "Id of the engine adapter, such as vllm or llamacpp.").check(is_component_id).shown_as("ID");
-  t.add("backend-url", &a.backend_url, "http://localhost:8888",
+  t.add(embedded ? "url" : "backend-url", &a.backend_url, embedded ? "" : "http://localhost:8888",
         "Base URL of the engine; paths are appended.").check(is_url).shown_as("URL");
   t.add("model", &a.models, "",
         "Serve only this model id; without any, every id that the engine lists. Required for custom.")
@@ -114,6 +123,9 @@ void add_sampling(table &t, agent_settings &a) {
   t.add("routing-signal-interval", &a.routing_signal_interval, "500ms",
         "Period of the signals to routers.").range(50 * ms, hour);
   t.add("gpu-devices-file", &a.gpu_devices_file, "", "File that names the GPUs of this agent.").shown_as("PATH");
+}
+
+void add_plugins(table &t, agent_settings &a) {
   t.add("plugin-dir", &a.plugins.dirs, "",
         "Folder with plugins; without any, the program's own.").repeatable().at_key("plugins.dirs").shown_as("PATH");
 }
@@ -121,9 +133,16 @@ void add_sampling(table &t, agent_settings &a) {
 }  // namespace
 
 void add_rows(table &t, agent_settings &a, const std::string &program_version) {
-  add_engine(t, a);
+  add_engine(t, a, false);
   add_link(t, a);
   add_metadata(t, a, program_version);
+  add_sampling(t, a);
+  add_plugins(t, a);
+}
+
+void add_embedded_rows(table &t, agent_settings &a) {
+  add_engine(t, a, true);
+  add_metadata(t, a, {});
   add_sampling(t, a);
 }
 

@@ -7,7 +7,7 @@
 
 #include "base/status.hpp"
 #include "config/plugin_settings.hpp"
-#include "config/router_settings.hpp"
+#include "config/program_settings.hpp"
 #include "config/table.hpp"
 
 namespace hive::config {
@@ -47,6 +47,10 @@ struct agent_settings : program_settings {
 };
 
 void add_rows(table &, agent_settings &, const std::string &program_version);
+// Those that an agent inside a router has too; its backend_url is called `url`, its engine is `auto` unless named.
+void add_embedded_rows(table &, agent_settings &);
+status is_component_id(const std::string &text);
+status is_label(const std::string &text);
 void finish(const table &, agent_settings &, std::vector<status> &problems, std::vector<std::string> &warnings);
 
 }  // namespace hive::config

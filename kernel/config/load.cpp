@@ -45,7 +45,12 @@ void read_all(table &t, const std::vector<std::string> &arguments, const environ
 
   if (!file.empty()) {
     if (auto root = yaml::parse_file(file)) {
-      t.apply_file(*root, {"plugins"}, problems);
+      if constexpr (requires { into.embedded_agents; }) {
+        t.apply_file(*root, {"plugins", "embedded_agents"}, problems);
+        if (const yaml::node *block = root->find("embedded_agents")) read_embedded_agents(*block, into.embedded_agents, problems);
+      } else {
+        t.apply_file(*root, {"plugins"}, problems);
+      }
       if (const yaml::node *block = root->find("plugins")) read_plugins(*block, into.plugins, problems);
     } else {
       problems.push_back(root.why());
@@ -82,6 +87,7 @@ void load(table &t, const std::vector<std::string> &arguments, const environment
   }
   if (out.settings.print_config) {
     out.out = t.resolved() + show_plugins(out.settings.plugins);
+    if constexpr (requires { out.settings.embedded_agents; }) out.out += show_embedded_agents(out.settings.embedded_agents);
   } else if (out.settings.check_config) {
     out.judge = true;
   } else {
@@ -97,7 +103,7 @@ loaded<router_settings> load_router(const std::vector<std::string> &arguments, c
   add_program_rows(t, out.settings, true);
   add_rows(t, out.settings);
   load(t, arguments, variables, version,
-       [&](auto &problems, auto &warnings) { finish(t, out.settings, problems, warnings); }, out);
+       [&](auto &problems, auto &warnings) { finish(t, out.settings, problems, warnings, version); }, out);
   return out;
 }
 

@@ -72,6 +72,14 @@ void add_limits(table &t, router_settings &r) {
         "What a client that closes its sending side means: it has gone, or it still reads.").choices({"gone", "allow"});
 }
 
+void add_backends(table &t, router_settings &r) {
+  t.section("Engines without an agent beside them");
+  t.add("backend", &r.written.backends, "",
+        "An engine that the router serves by itself: its base URL, with TYPE the id of its engine adapter (vllm, llamacpp, "
+        "openai) or without, then that is found out. The file's embedded_agents says more about each.")
+      .repeatable().check(is_backend).shown_as("[TYPE=]URL");
+}
+
 void add_fleet(table &t, router_settings &r) {
   t.section("Fleet and routing");
   t.add("health-check-interval", &r.health_check_interval, "5s", "Period of the health monitor.").range(10 * ms, hour);
@@ -137,7 +145,7 @@ void resolve_link(const table &t, router_settings &r, std::vector<status> &probl
         problems.push_back(fail(errc::invalid, "agents may connect only with a shared secret; set --jwt-secret-file or HIVENET_ROUTER_JWT_SECRET", row->source));
         break;
       }
-    warnings.push_back("no shared secret, so no agent can connect; set --jwt-secret-file or HIVENET_ROUTER_JWT_SECRET");
+    if (r.embedded_agents.empty()) warnings.push_back("no shared secret, so no agent can connect; set --jwt-secret-file or HIVENET_ROUTER_JWT_SECRET");
   }
   r.link_enabled = !r.secrets.empty();
   if (t.origin_of("link-listen") != origin::built_in) r.link_listen = w.link_listen;
@@ -179,12 +187,14 @@ int64_t default_workers(unsigned cores) { return cores <= 2 ? 1 : std::min<int64
 void add_rows(table &t, router_settings &r) {
   add_addresses(t, r);
   add_limits(t, r);
+  add_backends(t, r);
   add_fleet(t, r);
   add_security(t, r);
   add_later(t, r);
 }
 
-void finish(const table &t, router_settings &r, std::vector<status> &problems, std::vector<std::string> &warnings) {
+void finish(const table &t, router_settings &r, std::vector<status> &problems, std::vector<std::string> &warnings,
+            const std::string &program_version) {
   if (r.workers == 0) r.workers = default_workers(std::thread::hardware_concurrency());
   if (r.written.auth_mode != "none" && !r.written.auth_mode.empty())
     problems.push_back(fail(errc::unsupported, "\"" + r.written.auth_mode + "\" is not supported in this release; only none is", t.find("auth-mode")->source));
@@ -199,6 +209,7 @@ void finish(const table &t, router_settings &r, std::vector<status> &problems, s
   must_be_less("unhealthy-after", r.unhealthy_after, "remove-after", r.remove_after);
   if (r.session_ttl.ns <= 5 * minute)
     problems.push_back(fail(errc::invalid, format_duration(r.session_ttl.ns) + " is too short; it must be more than 5m", "session-ttl"));
+  finish_embedded_agents(r.written.backends, program_version, r.embedded_agents, problems);
   resolve_link(t, r, problems, warnings);
   resolve_admin(r, problems, warnings);
 }

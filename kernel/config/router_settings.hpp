@@ -6,16 +6,12 @@
 #include <vector>
 
 #include "base/status.hpp"
+#include "config/embedded_agents.hpp"
 #include "config/plugin_settings.hpp"
+#include "config/program_settings.hpp"
 #include "config/table.hpp"
 
 namespace hive::config {
-
-// What every program has.
-struct program_settings {
-  std::string config_file, log_level, log_format;
-  bool print_config = false, check_config = false, print_version = false, help = false;
-};
 
 struct router_settings : program_settings {
   // addresses
@@ -35,6 +31,8 @@ struct router_settings : program_settings {
   duration stream_write_timeout, drain_timeout;
   std::string slot_release;          // stream_end | headers
   std::string client_half_close;     // gone | allow
+  // engines that this program serves by itself
+  std::vector<embedded_agent> embedded_agents;
   // fleet
   duration health_check_interval, heartbeat_interval, unhealthy_after, remove_after, session_ttl;
   std::string policy_file;           // empty = least-loaded, no gates
@@ -54,6 +52,7 @@ struct router_settings : program_settings {
   // as written, before they are resolved above
   struct written_form {
     address link_listen, grpc_port;
+    std::vector<std::string> backends;
     std::string p2p_listen_addr, p2p_announce_addr, secret_file, secret, auth_mode;
     std::string later, unused;              // settings of other releases land here
   } written;
@@ -61,7 +60,8 @@ struct router_settings : program_settings {
 
 void add_rows(table &, router_settings &);
 // Rules across settings, and everything marked resolved.
-void finish(const table &, router_settings &, std::vector<status> &problems, std::vector<std::string> &warnings);
+void finish(const table &, router_settings &, std::vector<status> &problems, std::vector<std::string> &warnings,
+            const std::string &program_version = {});
 
 // 1 up to 2 cores, else min(4, cores / 2).
 int64_t default_workers(unsigned cores);

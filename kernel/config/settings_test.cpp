@@ -98,7 +98,7 @@ TEST_F(settings, bad_values_in_the_file_are_refused_with_line_and_what_would_be_
       {"allow_insecure_admin: yes\n", "F:1: allow_insecure_admin: \"yes\" is neither true nor false; write one of the two\n"},
       {"reset_disk_db: true\n", "F:1: reset_disk_db: unknown key\n"},
       {"policy_model_dir: x\n", "F:1: policy_model_dir: not supported in this release; leave it out\n"},
-      {"embedded_agents: []\n", "F:1: embedded_agents: unknown key\n"},
+      {"embedded_agent: []\n", "F:1: embedded_agent: unknown key; did you mean \"embedded_agents\"?\n"},
       {"plugins: {dir: [x]}\n", "F:1: plugins.dir: unknown key; did you mean \"dirs\"?\n"},
       {"plugins: {enable: [gate_srtt.so]}\n", "F:1: plugins.enable[0]: \"gate_srtt.so\" is not the name of a library; write it without folder and .so, like gate_srtt\n"},
       {"plugins: {enable: [a, a]}\n", "F:1: plugins.enable[1]: \"a\" is listed twice; remove one\n"},
@@ -221,6 +221,71 @@ TEST_F(settings, admin_keys_are_trimmed_checked_and_never_the_shared_secret) {
             "admin API keys: one key is also the agents' shared secret; use another value\n"
             "admin API keys: one key is given twice; remove one\n"
             "admin API keys: one key is also the agents' shared secret; use another value\n");
+}
+
+TEST_F(settings, backends_come_from_flags_and_from_the_file) {
+  env_.clear();
+  const auto got = load_router(with_file("embedded_agents:\n"
+                                         "  - url: http://10.0.0.5:8000/\n    name: edge\n    engine: vllm\n    model: [a, b]\n    capacity: 64\n    tags: []\n"
+                                         "  - {url: \"http://[::1]:1/base\", engine: custom, machine: m7}\n",
+                                         {"--backend", "http://127.0.0.1:8000", "--backend=llamacpp=http://h:9/x=y"}), env_, "1.0");
+  ASSERT_TRUE(got.run) << got.err;
+  EXPECT_EQ(got.warnings.size(), 1u) << "without a secret there are agents all the same";
+  const auto &all = got.settings.embedded_agents;
+  ASSERT_EQ(all.size(), 4u);
+  const auto is = [&](size_t i, const char *name, const char *engine, const char *url, const char *machine) {
+    EXPECT_EQ(all[i].name, name);
+    EXPECT_EQ(all[i].settings.engine, engine);
+    EXPECT_EQ(all[i].settings.backend_url, url);
+    EXPECT_EQ(all[i].settings.machine, machine);
+    EXPECT_EQ(all[i].settings.version, "1.0");
+  };
+  is(0, "http://127.0.0.1:8000", "auto", "http://127.0.0.1:8000", "127.0.0.1:8000");
+  is(1, "http://h:9/x=y", "llamacpp", "http://h:9/x=y", "h:9");
+  is(2, "edge", "vllm", "http://10.0.0.5:8000", "10.0.0.5:8000");
+  is(3, "http://[::1]:1/base", "openai", "http://[::1]:1/base", "m7");
+  EXPECT_EQ(all[2].settings.capacity, 64);
+  EXPECT_EQ(all[2].settings.models, (std::vector<std::string>{"a", "b"}));
+  EXPECT_TRUE(all[2].settings.tags.empty());
+  EXPECT_EQ(all[0].settings.capacity, 10);
+  EXPECT_EQ(all[0].settings.tags, std::vector<std::string>{"production"});
+  env_["HIVENET_ROUTER_BACKEND"] = "http://a:1, vllm=http://b:2";
+  EXPECT_EQ(load_router({}, env_, "1.0").settings.embedded_agents.size(), 2u);
+}
+
+TEST_F(settings, what_is_wrong_with_a_backend_is_said_with_its_place) {
+  const std::pair<const char *, const char *> flags[] = {
+      {"localhost:8000", "--backend: \"localhost:8000\" is not an http:// or https:// URL; write one like http://localhost:8888, or vllm=http://localhost:8888\nusage"},
+      {"vllm=", "--backend: \"\" is not an http"},
+      {"=http://a:1", "--backend: \"\" is not the id of a component"},
+      {"VLLM=http://a:1", "--backend: \"VLLM\" is not the id of a component"},
+      {"http://a:1/?q", "--backend: "}};
+  for (const auto &[value, want] : flags) EXPECT_TRUE(router_errors({"--backend", value}).starts_with(want)) << value << ": " << router_errors({"--backend", value});
+  const std::pair<const char *, const char *> files[] = {
+      {"embedded_agents: 3\n", "F:1: embedded_agents: "},
+      {"embedded_agents: [http://a:1]\n", "F:1: embedded_agents[0]: each agent is a map; write one like {url: http://localhost:8888}\n"},
+      {"embedded_agents:\n  - engine: vllm\n", "F:2: embedded_agents[0]: url is missing; write one like url: http://localhost:8888\n"},
+      {"embedded_agents:\n  - url: http://a:1\n    capacty: 3\n", "F:3: embedded_agents[0].capacty: "},
+      {"embedded_agents:\n  - url: http://a:1\n    capacity: 0\n", "F:3: embedded_agents[0].capacity: 0 is out of range"},
+      {"embedded_agents:\n  - url: http://a:1\n    router: b:2\n", "F:3: embedded_agents[0].router: "},
+      {"embedded_agents:\n  - url: http://a:1\n  - url: http://a:1/\n",
+       "F:3: embedded_agents[1]: \"http://a:1\" stands at F:2: embedded_agents[0] already; give one of the two a name, in embedded_agents\n"},
+      {"embedded_agents:\n  - {url: \"http://a:1\", name: x}\n  - {url: \"http://b:1\", name: x}\n",
+       "F:3: embedded_agents[1]: \"x\" stands at F:2: embedded_agents[0] already; use another name\n"}};
+  for (const auto &[text, want] : files) EXPECT_TRUE(router_errors(with_file(text)).starts_with(want)) << text << router_errors(with_file(text));
+  EXPECT_NE(router_errors(with_file(files[3].first)).find("did you mean \"capacity\"?"), std::string::npos);
+}
+
+TEST_F(settings, print_config_shows_embedded_agents_so_that_they_can_be_read_again) {
+  const auto got = load_router(with_file("embedded_agents:\n  - url: http://a:1\n    capacity: 3\n  - url: http://b:1\n    name: second\n", {"--print-config"}), env_, "1.0");
+  ASSERT_EQ(got.exit_code, 0) << got.err;
+  const size_t block = got.out.find("embedded_agents:\n");
+  ASSERT_NE(block, std::string::npos);
+  const auto again = load_router(with_file(got.out.substr(block)), env_, "1.0");
+  ASSERT_TRUE(again.run) << again.err << got.out;
+  ASSERT_EQ(again.settings.embedded_agents.size(), 2u);
+  EXPECT_EQ(again.settings.embedded_agents[0].settings.capacity, 3);
+  EXPECT_EQ(again.settings.embedded_agents[1].name, "second");
 }
 
 TEST_F(settings, an_agent_reads_flags_twins_and_old_variables) {

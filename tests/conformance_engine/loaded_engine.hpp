@@ -86,6 +86,8 @@ class loaded_engine {
   loaded_engine(const loaded_engine &) = delete;
   loaded_engine &operator=(const loaded_engine &) = delete;
 
+  const hive_engine_vtable *table() const { return table_; }
+  void *self() const { return self_; }
   const hive_component &component() const { return *component_; }
   const hive_engine_description &describe() const { return *table_->describe(self_); }
   uint32_t page(uint32_t role) const {
