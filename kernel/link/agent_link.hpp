@@ -76,7 +76,8 @@ class agent_link_handler {
   virtual void on_lost(std::string_view reason) = 0;
   virtual void on_kicked(std::string_view code, std::string_view message, bool final) = 0;
   virtual void on_drain_requested(uint64_t deadline_ms) = 0;
-  virtual pong_info load() = 0;                             // in_flight_yours is filled by the link
+  // Both counts are of slots and change together: what one shows beyond the other the router takes for another router's work.
+  virtual pong_info load() = 0;
 };
 
 class agent_router_link {

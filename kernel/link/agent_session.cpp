@@ -153,11 +153,7 @@ void agent_router_link::impl::on_kick(agent_channel &c, const record &r) {
   handler.on_kicked(m->code, m->message, m->final);
 }
 
-pong_info agent_router_link::impl::load_now() {
-  pong_info load = handler.load();
-  load.in_flight_yours = options.part ? load.in_flight_total : in_flight;
-  return load;
-}
+pong_info agent_router_link::impl::load_now() { return handler.load(); }
 
 void agent_router_link::impl::send_pong(agent_channel &c, uint32_t seq) {
   c.append({.what = kind::pong, .seq = seq}, to_json(load_now()), {});

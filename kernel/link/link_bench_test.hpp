@@ -151,7 +151,10 @@ class engine final : public agent_link_handler {
     final_kick = final_kick || final;
   }
   void on_drain_requested(uint64_t ms) override { drain_ms = ms; }
-  pong_info load() override { return {.in_flight_total = static_cast<uint32_t>(live.size()), .capacity = 8}; }
+  pong_info load() override { 
+    const auto slots = static_cast<uint32_t>(live.size());
+    return {.in_flight_total = slots, .in_flight_yours = slots, .capacity = 8};
+  }
 
   std::set<request *> live;
   std::vector<std::string> kicks;

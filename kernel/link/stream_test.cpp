@@ -86,6 +86,23 @@ TEST_F(link_stream, a_refusal_names_its_cause_and_a_free_slot_is_told_at_once) {
   EXPECT_EQ(b.dir.last_pong.capacity, 8u);
 }
 
+// An answer that has ended keeps its slot to the end of the loop turn. A PONG of that turn must not show the slot as another
+// router's: this one would keep away from an idle agent until the next PONG.
+TEST_F(link_stream, a_pong_of_the_turn_in_which_a_stream_ends_shows_no_work_of_others) {
+  b.start_hubs();
+  agent_side &a = b.up();
+  auto c = b.open(a, "/hold");
+  ASSERT_TRUE(b.until([&] { return a.behind.live.size() == 1; }));
+  auto &q = **a.behind.live.begin();
+  q.start_answer();
+  q.finish();
+  const pong_info at_once = a.link->load_now();
+  EXPECT_EQ(at_once.in_flight_total, 1u);
+  EXPECT_EQ(at_once.in_flight_yours, 1u);
+  b.settle();
+  EXPECT_EQ(a.link->load_now().in_flight_total, 0u);
+}
+
 TEST_F(link_stream, an_open_that_crosses_drain_is_refused_as_draining) {
   b.start_hubs();
   agent_side &a = b.up();
@@ -94,6 +111,29 @@ TEST_F(link_stream, an_open_that_crosses_drain_is_refused_as_draining) {
   ASSERT_TRUE(b.until([&] { return c->over(); }));
   EXPECT_EQ(c->failed, cause::draining);
   EXPECT_EQ(a.behind.opens, 0);
+}
+
+// Only a stream's slot goes at HEAD; a buffered answer keeps it to its end, and every other setting keeps both.
+TEST_F(link_stream, slot_release_at_head_frees_a_streams_slot_there_and_only_there) {
+  for (const bool at_head : {false, true}) {
+    bench own(factory);
+    own.options.slot_release_at_head = at_head;
+    own.start_hubs();
+    agent_side &a = own.up();
+    EXPECT_EQ(a.link->slot_release_at_head, at_head) << "the agent is told";
+    for (const bool streaming : {true, false}) {
+      auto c = own.open(a, "/hold");
+      ASSERT_TRUE(own.until([&] { return a.behind.live.size() == 1; }));
+      auto &q = **a.behind.live.begin();
+      q.stream.head({.status = 200, .fields = {}}, streaming);
+      ASSERT_TRUE(own.until([&] { return c->heads == 1; }));
+      EXPECT_EQ(own.slots, at_head && streaming ? 0 : 1);
+      q.finish();
+      ASSERT_TRUE(own.until([&] { return c->over(); }));
+      own.settle();
+      EXPECT_EQ(own.slots, 0) << "returned once";
+    }
+  }
 }
 
 TEST_F(link_stream, nobody_behind_the_link_is_a_reset) {
