@@ -16,7 +16,7 @@ class data_half::connection final : private link::agent_link_handler {
  public:
   connection(data_half &owner, size_t index, router_target target)
       : owner_(owner), index_(index), address_(target.options.router),
-        one_router_(target.options.part.has_value()), speaks_(!one_router_ || target.options.part->link_index == 0),
+        in_parts_(target.options.part.has_value()), speaks_(!in_parts_ || target.options.part->link_index == 0),
         link_(owner.loop_, target.transport, owner.identity_, *this, target.options) {}
 
   link::agent_router_link &link() { return link_; }
@@ -59,7 +59,8 @@ class data_half::connection final : private link::agent_link_handler {
   link::pong_info load() override {
     link::pong_info info;
     info.in_flight_total = owner_.slots_.in_flight.load(std::memory_order_relaxed);
-    info.in_flight_yours = one_router_ ? info.in_flight_total : in_flight_.load(std::memory_order_relaxed);
+    // An agent in parts has one router: whatever is taken in any part is that router's.
+    info.in_flight_yours = in_parts_ ? info.in_flight_total : in_flight_.load(std::memory_order_relaxed);
     info.capacity = owner_.slots_.capacity;
     return info;
   }
@@ -67,7 +68,7 @@ class data_half::connection final : private link::agent_link_handler {
   data_half &owner_;
   const size_t index_;
   const std::string address_;
-  const bool one_router_;  // that of this process: what other halves have taken is its work, too
+  const bool in_parts_;
   const bool speaks_;
   std::string told_;  // the metadata this router knows
   std::atomic<uint32_t> in_flight_{0};

@@ -21,42 +21,41 @@ void loop::run(const std::function<void(const char *)> &on_exception) {
 
 void loop::at_turn_end(turn_task &task) {
   if (!task.linked()) turn_tasks_.push_back(task);
-  if (!turn_posted_) post_turn_end();
+  if (!turn_posted_) post_turn();
 }
 
-void loop::post_turn_end() {
+void loop::post_turn() {
   turn_posted_ = true;
   // Handlers that are ready now run before this one: a posted handler goes to the end of the ready queue.
   boost::asio::post(io_, [this] { run_turn_tasks(); });
 }
 
-// A frame that one task hands to a transport of this process is read by another: within one turn that costs no look at the
-// descriptors in between. Each task runs once a turn, so nobody keeps the loop. A task may destroy others (they unlink
-// themselves).
+// What a task schedules runs in the same turn, too, or a request would wait for a look at the sockets between any two of its
+// steps. Each task runs once a turn: one that is scheduled again after that waits for the next.
 void loop::run_turn_tasks() {
-  struct turn_end {
-    loop &l;
-    detail::hook_list again;
-    ~turn_end() {  // also past an exception
-      while (!again.empty()) {
-        detail::hook &h = *again.next;
+  struct finish {
+    loop &owner;
+    ~finish() {
+      while (!owner.next_turn_.empty()) {
+        detail::hook &h = *owner.next_turn_.next;
         h.unlink();
-        l.turn_tasks_.push_back(h);
+        owner.turn_tasks_.push_back(h);
       }
-      l.turn_posted_ = false;
-      if (!l.turn_tasks_.empty()) l.post_turn_end();
+      owner.turn_posted_ = false;
+      if (!owner.turn_tasks_.empty()) owner.post_turn();
     }
-  } end{*this, {}};
+  } const after{*this};
   ++turn_;
+  // A task may destroy others: they unlink themselves.
   while (!turn_tasks_.empty()) {
     auto &task = static_cast<turn_task &>(*turn_tasks_.next);
     task.unlink();
     if (task.ran_in_ == turn_) {
-      end.again.push_back(task);
-      continue;
+      next_turn_.push_back(task);
+    } else {
+      task.ran_in_ = turn_;
+      task.on_turn_end();
     }
-    task.ran_in_ = turn_;
-    task.on_turn_end();
   }
 }
 

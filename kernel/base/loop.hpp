@@ -50,8 +50,8 @@ struct hook_list : hook {
 };
 }  // namespace detail
 
-// Runs once at the end of the loop turn in which it was scheduled. Scheduling twice is once. Destroying it unschedules. What
-// other tasks schedule at the end of a turn runs in that turn too, unless it has run in it: then in the next one.
+// Runs once at the end of the loop turn in which it was scheduled; scheduled again after it ran there, in the next turn.
+// Scheduling twice is once. Destroying it unschedules.
 class turn_task : private detail::hook {
  public:
   virtual void on_turn_end() = 0;
@@ -62,7 +62,7 @@ class turn_task : private detail::hook {
 
  private:
   friend class loop;
-  uint64_t ran_in_ = 0;  // the turn
+  uint64_t ran_in_ = 0;
 };
 
 // Fires once, between 0 and 10 ms late. Re-arming moves it; destroying disarms.
@@ -115,17 +115,17 @@ class loop {
   static constexpr uint64_t tick_ns = 8 * ns_per_ms;
   static constexpr size_t slots = 512;
 
+  void post_turn();
   void run_turn_tasks();
-  void post_turn_end();
   void tick();
   void drive();
   void sleep_until(uint64_t target_tick);
 
   boost::asio::io_context io_{1};
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_;
-  detail::hook_list turn_tasks_;
-  bool turn_posted_ = false;
+  detail::hook_list turn_tasks_, next_turn_;
   uint64_t turn_ = 0;
+  bool turn_posted_ = false;
   detail::hook_list wheel_[slots];
   uint64_t current_tick_;
   boost::asio::steady_timer driver_;

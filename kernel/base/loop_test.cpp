@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <stdexcept>
+#include <string>
+#include <vector>
 
 namespace hive {
 namespace {
@@ -27,55 +30,53 @@ TEST(loop, a_turn_task_runs_once_after_the_handlers_that_were_ready) {
   EXPECT_EQ(task.runs, 1);
 }
 
-TEST(loop, what_turn_tasks_schedule_runs_in_the_same_turn_and_each_of_them_once) {
-  struct chained final : turn_task {
-    chained(loop &home, std::vector<int> &o, int n) : l(home), order(o), number(n) {}
+TEST(loop, what_a_turn_task_schedules_runs_in_the_same_turn_and_itself_in_the_next) {
+  struct chained : turn_task {
+    chained(loop &on, turn_task *following, std::string &record, char letter) : l(on), next(following), told(record), name(letter) {}
     void on_turn_end() override {
-      order.push_back(number);
-      for (turn_task *t : schedules) l.at_turn_end(*t);
+      told += name;
+      if (next != nullptr) l.at_turn_end(*next);
+      if (again-- > 0) l.at_turn_end(*this);
+      if (fails) throw std::runtime_error("x");
     }
     loop &l;
-    std::vector<int> &order;
-    const int number;
-    std::vector<turn_task *> schedules;
+    turn_task *next;
+    std::string &told;
+    const char name;
+    int again = 0;
+    bool fails = false;
   };
   loop l;
-  std::vector<int> order;
-  chained first(l, order, 1), second(l, order, 2), third(l, order, 3);
-  first.schedules = {&second};
-  second.schedules = {&third, &first};  // first has run: it is for the next turn
-  size_t after_one_turn = 0;
-  l.post([&] { l.at_turn_end(first); });
-  // Stands behind the end of the first turn, and before that of the second.
+  std::string told;
+  chained c(l, nullptr, told, 'c'), b(l, &c, told, 'b'), a(l, &b, told, 'a');
+  chained f(l, &c, told, 'f');
+  f.fails = true;
+  a.again = 1;
   l.post([&] {
-    l.post([&] {
-      after_one_turn = order.size();
-      first.schedules.clear();
-      l.post([&] { l.post([&] { l.stop(); }); });
-    });
+    l.at_turn_end(a);
+    l.at_turn_end(f);
+    l.post([&] { told += '1'; });  // behind this turn, before the next
   });
-  l.run();
-  EXPECT_EQ(after_one_turn, 3u);
-  EXPECT_EQ(order, (std::vector<int>{1, 2, 3, 1}));
-}
+  l.post([&] { l.post([&] { l.post([&] { l.post([&] { l.stop(); }); }); }); });
+  int thrown = 0;
+  l.run([&](const char *) { ++thrown; });
+  // f throws: what was scheduled is not lost, it runs in the turn after.
+  EXPECT_EQ(told.substr(0, 2), "af");
+  EXPECT_EQ(std::count(told.begin(), told.end(), 'b'), 2);
+  EXPECT_EQ(std::count(told.begin(), told.end(), 'c'), 2);
+  EXPECT_EQ(thrown, 1);
 
-TEST(loop, a_turn_task_that_throws_takes_no_other_with_it) {
-  struct thrower final : turn_task {
-    void on_turn_end() override { throw std::runtime_error("on purpose"); }
-  };
-  loop l;
-  thrower bad;
-  counting_task good;
-  std::string heard;
-  l.post([&] {
-    l.at_turn_end(bad);
-    l.at_turn_end(good);
+  told.clear();
+  loop m;
+  chained z(m, nullptr, told, 'z'), y(m, &z, told, 'y');
+  y.again = 1;
+  m.post([&] {
+    m.at_turn_end(y);
+    m.post([&] { told += '1'; });
   });
-  callback_timer limit([&] { l.stop(); });
-  l.arm_in(limit, 50 * ns_per_ms);
-  l.run([&](const char *what) { heard = what; });
-  EXPECT_EQ(heard, "on purpose");
-  EXPECT_EQ(good.runs, 1);
+  m.post([&] { m.post([&] { m.post([&] { m.post([&] { m.stop(); }); }); }); });
+  m.run();
+  EXPECT_EQ(told, "yz1yz");
 }
 
 TEST(loop, timers_fire_in_order_and_not_early_also_beyond_one_turn_of_the_wheel) {

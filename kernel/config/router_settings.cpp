@@ -106,6 +106,14 @@ void add_backends(table &t, router_settings &r) {
       .repeatable().check(is_backend).shown_as("[TYPE=]URL");
 }
 
+void add_backends(table &t, router_settings &r) {
+  t.section("Engines without an agent beside them");
+  t.add("backend", &r.written.backends, "",
+        "An engine that the router serves by itself: its base URL, with TYPE the id of its engine adapter (vllm, llamacpp, "
+        "openai) or without, then that is found out. The file's embedded_agents says more about each.")
+      .repeatable().check(is_backend).shown_as("[TYPE=]URL");
+}
+
 void add_fleet(table &t, router_settings &r) {
   t.section("Fleet and routing");
   t.add("health-check-interval", &r.health_check_interval, "5s", "Period of the health monitor.").range(10 * ms, hour);
@@ -245,6 +253,7 @@ void finish(const table &t, router_settings &r, std::vector<status> &problems, s
   if (r.session_ttl.ns <= 5 * minute)
     problems.push_back(fail(errc::invalid, format_duration(r.session_ttl.ns) + " is too short; it must be more than 5m", "session-ttl"));
   finish_embedded_agents(r.written.backends, program_version, r.embedded_agents, problems);
+  for (embedded_agent &each : r.embedded_agents) each.settings.extra_routes = r.extra_routes;
   resolve_link(t, r, problems, warnings);
   resolve_admin(r, problems, warnings);
 }

@@ -18,7 +18,7 @@
 namespace hive::link {
 
 // An agent of one router whose data half stands in several loops has one bundle with one link in each; to the router they
-// are one agent, and all its slots are that router's.
+// are one agent.
 struct agent_part {
   uint32_t link_index = 0;                     // the worker it belongs to; 0 speaks for the agent (metadata, heartbeats, signals)
   uint64_t boot_id = 0;                        // the same in every part

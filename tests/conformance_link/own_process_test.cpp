@@ -170,21 +170,11 @@ TEST_P(agent_in_parts, each_part_is_one_link_with_the_index_of_its_worker_and_se
     });
 }
 
-TEST_P(agent_in_parts, only_the_first_part_speaks_and_every_slot_is_this_routers) {
+TEST_P(agent_in_parts, only_the_first_part_speaks) {
   start_part(0);
   start_part(1);
   for (uint32_t w = 0; w < threaded_bench::workers; ++w)
-    b.at[w].thread.on([&] {
-      EXPECT_EQ(parts[w]->link->link_zero() != nullptr, w == 0);
-      b.open(b.at[w], "/accept");
-    });
-  ASSERT_TRUE(b.until([&] { return b.at[1].thread.on([&] { return parts[1]->behind.live.size() == 1; }); }));
-  b.at[1].thread.on([&] {
-    const pong_info load = parts[1]->link->load_now();
-    EXPECT_EQ(load.in_flight_yours, load.in_flight_total);
-    b.at[1].clients.clear();
-  });
-  b.at[0].thread.on([&] { b.at[0].clients.clear(); });
+    b.at[w].thread.on([&] { EXPECT_EQ(parts[w]->link->link_zero() != nullptr, w == 0); });
 }
 
 INSTANTIATE_TEST_SUITE_P(over, agent_in_parts, ::testing::Values("zmq", "inproc"), [](const auto &one) { return std::string(one.param); });
