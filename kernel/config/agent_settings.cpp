@@ -64,9 +64,10 @@ void add_engine(table &t, agent_settings &a, bool embedded) {
         "Full URL asked instead of the engine's own health page; 200 is healthy.").check(is_url).shown_as("URL");
   t.add("capability", &a.capability, "llm", "What the models do.").choices({"llm", "embedding", "reranker"});
   t.add("capacity", &a.capacity, "10", "Requests that the engine takes at once.").range(1, 1'000'000);
-  t.add("allow-route", &a.written.extra_routes, "",
-        "Serves POST /v1/NAME, too, if a router allows it. Not needed for " + known_route_names() + ".")
-      .repeatable().check(is_route).shown_as("NAME[=CAPABILITY]");
+  if (!embedded)  // the router's own setting says it for those
+    t.add("allow-route", &a.written.extra_routes, "",
+          "Serves POST /v1/NAME, too, if a router allows it. Not needed for " + known_route_names() + ".")
+        .repeatable().check(is_route).shown_as("NAME[=CAPABILITY]");
   t.add("http-timeout", &a.http_timeout, "120s", "Longest engine request, answer included.").range(100 * ms, day);
   t.add("health-check-interval", &a.health_check_interval, "2s",
         "Period of the engine's health check.").range(50 * ms, hour);

@@ -106,14 +106,6 @@ void add_backends(table &t, router_settings &r) {
       .repeatable().check(is_backend).shown_as("[TYPE=]URL");
 }
 
-void add_backends(table &t, router_settings &r) {
-  t.section("Engines without an agent beside them");
-  t.add("backend", &r.written.backends, "",
-        "An engine that the router serves by itself: its base URL, with TYPE the id of its engine adapter (vllm, llamacpp, "
-        "openai) or without, then that is found out. The file's embedded_agents says more about each.")
-      .repeatable().check(is_backend).shown_as("[TYPE=]URL");
-}
-
 void add_fleet(table &t, router_settings &r) {
   t.section("Fleet and routing");
   t.add("health-check-interval", &r.health_check_interval, "5s", "Period of the health monitor.").range(10 * ms, hour);
