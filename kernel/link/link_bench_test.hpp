@@ -252,6 +252,7 @@ class bench {
   explicit bench(transport_factory &f) : factory(f) {
     options.secrets = {secret_a};
     options.router_boot_id = 77;
+    options.open_limit_ns = 60 * ns_per_s;  // a sanitizer on a busy machine answers late; the limit has tests of its own
     agent_options.secrets = {secret_a};
     agent_options.reconnect_min_ns = 5 * ns_per_ms;
     agent_options.reconnect_max_ns = 20 * ns_per_ms;
@@ -332,8 +333,9 @@ class bench {
     EXPECT_EQ(a.link->in_flight, agent_streams.size());
     EXPECT_EQ(r->send_credit().available() + c->receive_credit().owed(), c->receive_credit().size());
     EXPECT_EQ(c->send_credit().available() + r->receive_credit().owed(), r->receive_credit().size());
-    EXPECT_LT(c->receive_credit().owed(), c->receive_credit().size() / 4);
-    EXPECT_LT(r->receive_credit().owed(), r->receive_credit().size() / 4);
+    // A quarter waits for the next step, and half may: a window that has just doubled grants its growth with that step.
+    EXPECT_LT(c->receive_credit().owed(), c->receive_credit().size() / 4 * 3);
+    EXPECT_LT(r->receive_credit().owed(), r->receive_credit().size() / 4 * 3);
   }
 
   loop l;
