@@ -32,11 +32,12 @@ TEST(address, others_are_refused_with_the_right_form) {
 }
 
 TEST(address, what_hides_behind_a_literal_is_seen) {
-  const std::string cases[] = {std::string("127.0.0.1\0x:80", 14), std::string("[::1\0x]:80", 11), std::string("127.0.0.1\0\0\0:8027.0.0.1:80", 28),
+  using namespace std::string_literals;
+  const std::string cases[] = {"127.0.0.1\0x:80"s, "[::1\0x]:80"s, "127.0.0.1\0\0\0:8027.0.0.1:80"s,
                                "[fe80::1%]:80", "[fe80::1%a]b]:80", "[fe80::1%a b]:80", "[fe80::1%0123456789abcdef]:80"};
   for (const std::string &bad : cases) EXPECT_FALSE(parse_address(bad).ok()) << bad;
-  EXPECT_FALSE(is_ip_literal(std::string_view("10.0.0.1\0", 9)));
-  EXPECT_FALSE(parse_announce(std::string_view("10.0.0.1\0", 9)).ok());
+  EXPECT_FALSE(is_ip_literal("10.0.0.1\0"s));
+  EXPECT_FALSE(parse_announce("10.0.0.1\0"s).ok());
 }
 
 TEST(address, announce_takes_multiaddresses_and_hosts) {

@@ -62,9 +62,9 @@ TEST_F(settings, a_flag_wins_over_a_variable_over_the_file_over_the_built_in_val
 }
 
 TEST_F(settings, printed_settings_are_accepted_as_a_file) {
-  const auto router = load_router({"--print-config"}, {}, "1.0");
+  const auto router = load_router({"--print-config"}, env_, "1.0");
   ASSERT_EQ(router.err, "");
-  EXPECT_EQ(load_router(with_file(router.out), {}, "1.0").err, "") << router.out;
+  EXPECT_EQ(load_router(with_file(router.out), env_, "1.0").err, "") << router.out;
   std::ofstream(file_) << secret;
   const auto printed = load_agent({"--print-config", "--backend-url", "http://127.0.0.1:8000", "--jwt-secret-file", file_}, {}, "1.0");
   ASSERT_EQ(printed.err, "");

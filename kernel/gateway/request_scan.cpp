@@ -228,8 +228,8 @@ class walker {
     return true;
   }
 
-  // Scalars are judged by their text and not consumed: stepping to the next sibling passes over them, and so a number of any
-  // size stays the engine's business.
+  // Numbers and literals are judged by their text and not consumed: stepping to the next sibling passes over them, and so a
+  // number of any size stays the engine's business.
   bool walk(od::value &v, place at, int depth) {
     std::string_view token;
     token_of(v, token);
@@ -241,7 +241,9 @@ class walker {
         const auto size = unescaped_size(token.substr(1, token.size() - 2));
         if (!size) return wrong("a string holds a bad escape");
         if (at == place::content) count_text(*size);
-        return true;
+        // A string that is stepped over is taken for a key when a colon follows, and what comes next for its value.
+        od::raw_json_string passed;
+        return good(v.get_raw_json_string().get(passed));
       }
       default: return token == "true" || token == "false" || token == "null" || is_number(token) || wrong("a value is not JSON");
     }

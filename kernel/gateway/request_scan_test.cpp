@@ -47,6 +47,16 @@ TEST_F(request_scan_test, a_bom_and_white_space_around_the_object_are_accepted) 
   EXPECT_EQ(out_.model_at.offset, 15u);
 }
 
+TEST_F(request_scan_test, a_text_in_place_of_a_comma_is_refused_whatever_stands_behind_the_body) {
+  for (const std::string body : {R"({"model":"m","stream":"trueoptions":null,"user":[]})", R"({"model":"m","a":"b":1})", R"({"model":"m","a":{"b":"c":1}})",
+                                 R"({"model":"m","a":["b":1]})", R"({"model":"m","messages":[{"content":"x":"y"}]})"}) {
+    for (const char behind : {'\0', '}', ']', '"', ','}) {
+      const std::string padded = body + std::string(64, behind);
+      EXPECT_TRUE(scanner_.scan(std::string_view(padded).substr(0, body.size()), out_)) << body << behind;
+    }
+  }
+}
+
 TEST_F(request_scan_test, fields_inside_other_values_are_not_taken_for_our_own) {
   ASSERT_FALSE(scan(R"({"a":{"model":"x","stream":true},"messages":[{"content":"\"model\":\"y\"","model":"z"}],"Model":"q","model":"m"})"));
   EXPECT_EQ(out_.model, "m");
