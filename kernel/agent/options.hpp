@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/clock.hpp"
+#include "config/client_routes.hpp"
 
 namespace hive::agent {
 
@@ -27,6 +28,8 @@ struct agent_options {
   std::string llm_pretty_name;
   std::string llm_info;
   std::string gpu_devices_file;
+
+  std::vector<config::allowed_route> extra_routes;    // beyond the built-in and the known ones
 
   uint64_t http_timeout_ns = 120 * ns_per_s;          // over one engine request; a stream's idle limit
   uint64_t stream_write_timeout_ns = 60 * ns_per_s;

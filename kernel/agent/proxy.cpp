@@ -1,7 +1,6 @@
 #include "agent/proxy.hpp"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "base/text.hpp"
@@ -18,12 +17,6 @@ bool slot_count::take() {
   while (now < capacity)
     if (in_flight.compare_exchange_weak(now, now + 1, std::memory_order_acq_rel)) return true;
   return false;
-}
-
-bool path_allowed(std::string_view target) {
-  constexpr std::array<std::string_view, 5> paths = {"/v1/chat/completions", "/v1/messages", "/v1/messages/count_tokens",
-                                                     "/v1/embeddings", "/v1/rerank"};
-  return std::find(paths.begin(), paths.end(), target.substr(0, target.find('?'))) != paths.end();
 }
 
 // A refused stream: nobody listens, nothing is held.
@@ -221,7 +214,9 @@ std::unique_ptr<link::agent_stream_events> proxy::open(const link::incoming_requ
     return std::make_unique<refused_request>();
   };
   if (draining_) return refuse(link::cause::draining, "the agent is draining");
-  if (!path_allowed(request.target)) return refuse(link::cause::unknown_model, "the agent does not serve this path");
+  // Whatever a router asks for: all else of the engine stays out of reach (security sheet S16).
+  if (!config::engine_path_allowed(request.target, options_.extra_routes))
+    return refuse(link::cause::unknown_model, "the agent does not serve this path; --allow-route allows it there");
   if (!models_.contains(std::string(request.model))) return refuse(link::cause::unknown_model, "the engine does not serve this model");
   if (!slots_.take()) return refuse(link::cause::busy, "all slots are taken");
   ++counters_.opened;

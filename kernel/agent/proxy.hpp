@@ -12,6 +12,7 @@
 
 #include "agent/engine.hpp"
 #include "base/loop.hpp"
+#include "config/client_routes.hpp"
 #include "http/client.hpp"
 #include "link/agent_link.hpp"
 
@@ -32,6 +33,7 @@ struct proxy_options {
   uint64_t http_timeout_ns = 120 * ns_per_s;
   size_t buffered_answer_bytes = 8 << 20;   // a held head goes out at the latest when so much has come
   size_t error_body_bytes = 64 * 1024;
+  std::vector<config::allowed_route> extra_routes;
 };
 
 struct proxy_counters {
@@ -62,8 +64,5 @@ class proxy {
   bool draining_ = false;
   proxy_counters counters_;
 };
-
-// The paths an agent serves; everything else of the engine stays out of reach (security sheet S16).
-bool path_allowed(std::string_view target);
 
 }  // namespace hive::agent

@@ -78,6 +78,7 @@ runtime::runtime(loop &data, loop &control_loop, const engine_codec &codec, http
       drain_timer_([this] { wait_for_streams(); }) {
   proxy_options p;
   p.http_timeout_ns = options.http_timeout_ns;
+  p.extra_routes = options.extra_routes;
   proxy_ = std::make_unique<proxy>(data, codec, engine, slots_, p);
   control_events &heard_here = *this;
   control_ = std::make_unique<control>(control_loop, codec, engine, options_, slots_, heard_here);

@@ -37,6 +37,7 @@ agent::agent_options options_of(const config::agent_settings &s) {
   o.llm_pretty_name = s.llm_pretty_name;
   o.llm_info = s.llm_info;
   o.gpu_devices_file = s.gpu_devices_file;
+  o.extra_routes = s.extra_routes;
   o.http_timeout_ns = s.http_timeout.ns;
   o.stream_write_timeout_ns = s.stream_write_timeout.ns;
   o.hardware_interval_ns = s.hardware_sample_interval.ns;

@@ -21,6 +21,8 @@ status is_component_id(const std::string &text) {
 
 status is_url(const std::string &text) { return text.empty() ? status() : parse_base_url(text).why(); }
 
+status is_route(const std::string &text) { return parse_allowed_route(text).why(); }
+
 status is_router(const std::string &text) {
   const auto parsed = parse_address(text);
   if (parsed && !parsed->host.empty() && parsed->port != 0) return {};
@@ -52,6 +54,9 @@ void add_engine(table &t, agent_settings &a) {
         "Full URL of the health check; required for custom.").check(is_url).shown_as("URL");
   t.add("capability", &a.capability, "llm", "What the models do.").choices({"llm", "embedding", "reranker"});
   t.add("capacity", &a.capacity, "10", "Requests that the engine takes at once.").range(1, 1'000'000);
+  t.add("allow-route", &a.written.extra_routes, "",
+        "Serves POST /v1/NAME, too, if a router allows it. Not needed for " + known_route_names() + ".")
+      .repeatable().check(is_route).shown_as("NAME[=CAPABILITY]");
   t.add("http-timeout", &a.http_timeout, "120s", "Longest engine request, answer included.").range(100 * ms, day);
   t.add("health-check-interval", &a.health_check_interval, "2s",
         "Period of the engine's health check.").range(50 * ms, hour);
@@ -146,6 +151,10 @@ void finish(const table &t, agent_settings &a, std::vector<status> &problems, st
   if (a.routers.empty()) problems.push_back(fail(errc::invalid, "at least one router is needed; write HOST:PORT", "router"));
   for (auto each = a.routers.begin(); each != a.routers.end(); ++each)
     if (std::find(a.routers.begin(), each, *each) != each) problems.push_back(fail(errc::invalid, *each + " is given twice; remove one", "router"));
+
+  a.extra_routes.clear();
+  for (const std::string &text : a.written.extra_routes)
+    if (auto route = parse_allowed_route(text)) a.extra_routes.push_back(*std::move(route));
 
   if (a.engine == "custom" && a.models.empty()) problems.push_back(fail(errc::invalid, "the custom engine lists no models; --model is required", "model"));
   if (a.engine == "custom" && a.health_url.empty()) problems.push_back(fail(errc::invalid, "the custom engine has no known health check; --health-url is required", "health-url"));

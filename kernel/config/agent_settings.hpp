@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/status.hpp"
+#include "config/client_routes.hpp"
 #include "config/plugin_settings.hpp"
 #include "config/router_settings.hpp"
 #include "config/table.hpp"
@@ -21,6 +22,7 @@ struct agent_settings : program_settings {
   std::string capability;           // llm | embedding | reranker
   int64_t capacity = 0;
   duration http_timeout;
+  std::vector<allowed_route> extra_routes;  // resolved
   duration health_check_interval;
   int64_t backend_failure_threshold = 0;
   // link
@@ -43,6 +45,7 @@ struct agent_settings : program_settings {
   struct written_form {
     std::string secret_file, secret, router_p2p;
     int64_t p2p_listen_port = 0;
+    std::vector<std::string> extra_routes;
   } written;
 };
 

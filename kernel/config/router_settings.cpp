@@ -19,6 +19,8 @@ status is_ip(const std::string &text) {
   return fail(errc::invalid, "\"" + text + "\" is not an IP address; write one like 127.0.0.1, 0.0.0.0 or ::");
 }
 
+status is_route(const std::string &text) { return parse_allowed_route(text).why(); }
+
 status is_announce(const std::string &text) { return text.empty() ? status() : parse_announce(text).why(); }
 
 status not_empty(const std::string &text) { return text.empty() ? fail(errc::invalid, "must not be empty") : status(); }
@@ -70,6 +72,15 @@ void add_limits(table &t, router_settings &r) {
         "When an agent's slot is free again.").choices({"stream_end", "headers"});
   t.add("client-half-close", &r.client_half_close, "gone",
         "What a client that closes its sending side means: it has gone, or it still reads.").choices({"gone", "allow"});
+
+  t.section("Client routes");
+  t.add("allow-route", &r.written.extra_routes, "",
+        "Passes POST /v1/NAME on to the engines, too. Known: " + known_route_names() +
+            "; another name needs what a model must do, as in images/generations=llm.")
+      .repeatable().check(is_route).shown_as("NAME[=CAPABILITY]");
+  t.add("stream-usage", &r.stream_usage, "ask",
+        "A stream whose client did not ask for usage: ask the engine for it and keep the extra event, or leave the "
+        "request as it is and estimate.").choices({"ask", "leave"});
 }
 
 void add_fleet(table &t, router_settings &r) {
@@ -190,6 +201,15 @@ void finish(const table &t, router_settings &r, std::vector<status> &problems, s
     problems.push_back(fail(errc::unsupported, "\"" + r.written.auth_mode + "\" is not supported in this release; only none is", t.find("auth-mode")->source));
   for (const auto &[name, where] : {std::pair{"http-port", &r.http}, std::pair{"metrics-port", &r.metrics}})
     if (t.origin_of(name) == origin::built_in) where->host = "127.0.0.1";
+
+  r.extra_routes.clear();
+  for (const std::string &text : r.written.extra_routes) {
+    auto route = parse_allowed_route(text);
+    if (!route) continue;  // told by its check
+    const bool twice = std::any_of(r.extra_routes.begin(), r.extra_routes.end(), [&](const allowed_route &a) { return a.path == route->path; });
+    if (twice) problems.push_back(fail(errc::invalid, route->path + " is given twice; remove one", t.find("allow-route")->source));
+    else r.extra_routes.push_back(*std::move(route));
+  }
 
   const auto must_be_less = [&](const char *a, const duration &less, const char *b, const duration &more) {
     if (less.ns < more.ns) return;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/status.hpp"
+#include "config/client_routes.hpp"
 #include "config/plugin_settings.hpp"
 #include "config/table.hpp"
 
@@ -35,6 +36,9 @@ struct router_settings : program_settings {
   duration stream_write_timeout, drain_timeout;
   std::string slot_release;          // stream_end | headers
   std::string client_half_close;     // gone | allow
+  // client routes
+  std::vector<allowed_route> extra_routes;  // resolved
+  std::string stream_usage;          // ask | leave
   // fleet
   duration health_check_interval, heartbeat_interval, unhealthy_after, remove_after, session_ttl;
   std::string policy_file;           // empty = least-loaded, no gates
@@ -55,6 +59,7 @@ struct router_settings : program_settings {
   struct written_form {
     address link_listen, grpc_port;
     std::string p2p_listen_addr, p2p_announce_addr, secret_file, secret, auth_mode;
+    std::vector<std::string> extra_routes;
     std::string later, unused;              // settings of other releases land here
   } written;
 };

@@ -271,7 +271,7 @@ emptiness explain_empty(const fleet::pool &pool, lane &where, step &s, selection
     ++members;
     if (row.standing & ~fleet::standing_busy)
       reasons.add(funnel_gate::health, "unhealthy");
-    else if (row.info->capability != sel.capability)
+    else if (!can_do(*row.info, sel.capability))
       reasons.add(funnel_gate::capability, "capability_mismatch");
     else if (std::string token = mismatch(s.match(), *row.info); !token.empty())
       reasons.add(funnel_gate::match, std::move(token));

@@ -111,6 +111,16 @@ std::vector<router::line_state> router::lines() const {
   return out;
 }
 
+bool router::serves(std::string_view model, std::string_view capability) const {
+  const auto found = cell_.get()->route_for(model);
+  if (!found) return false;
+  const fleet::pool &pool = *found->where->pool;
+  std::lock_guard held(pool.mutex());
+  for (uint32_t i = 0; i < pool.count(); ++i)
+    if (const fleet::pool_row &row = pool.row(i); row.who && row.info && can_do(*row.info, capability)) return true;
+  return false;
+}
+
 std::unique_ptr<session> router::open(loop &on, const request_facts &facts, session_events &events) {
   const auto now = cell_.get();
   auto found = now->route_for(facts.model);

@@ -84,6 +84,8 @@ class router {
 
   // Whether some agent serves, or served, that model. Any thread.
   bool knows(std::string_view model) const { return cell_.get()->route_for(model) != nullptr; }
+  // Whether some registered agent of that model has that capability, whatever its state. Any thread.
+  bool serves(std::string_view model, std::string_view capability) const;
   std::unique_ptr<session> open(loop &, const request_facts &, session_events &);
 
   struct line_state {

@@ -19,7 +19,7 @@ namespace hive::routing {
 struct request_facts {
   std::string_view request_id;
   std::string_view model;
-  std::string_view capability;     // llm, embedding, reranker
+  std::string_view capability;     // llm, embedding, reranker, any
   std::string_view route;
   std::string_view tenant;
   std::string_view session_id;

@@ -121,7 +121,7 @@ const uint8_t *step::fits(const fleet::pool &pool, std::string_view capability) 
   found->fits.resize(pool.count());
   for (uint32_t i = 0; i < pool.count(); ++i) {
     const fleet::pool_row &row = pool.row(i);
-    found->fits[i] = row.who && row.info && row.info->capability == capability && matches(match_, *row.info);
+    found->fits[i] = row.who && row.info && can_do(*row.info, capability) && matches(match_, *row.info);
   }
   return found->fits.data();
 }

@@ -29,6 +29,11 @@ struct custom_gate {
   std::vector<std::pair<uint32_t, std::string>> fields;       // bit, name
 };
 
+// "any" asks nothing of an agent.
+inline bool can_do(const fleet::agent_info &info, std::string_view capability) {
+  return capability == "any" || info.capability == capability;
+}
+
 class step {
  public:
   struct surroundings {
