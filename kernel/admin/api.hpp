@@ -40,6 +40,7 @@ struct api_subjects {
 class api final : public gateway::admin_port {
  public:
   api(const api_options &, api_subjects);
+  bool opens(const std::string &authorization) const override { return authorized(authorization); }
   void handle(gateway::admin_request, std::function<void(gateway::admin_answer)> reply) override;
   bool protected_by_key() const { return !hashes_.empty(); }
 

@@ -122,6 +122,12 @@ json::object model_json(const std::string &id, const model_entry &m) {
   return o;
 }
 
+void add_anthropic_fields(json::object &o, const std::string &id, const model_entry &m) {
+  o["type"] = "model";
+  o["display_name"] = m.pretty_name.empty() ? id : m.pretty_name;
+  o["created_at"] = rfc3339_ms(m.created_s * 1000);
+}
+
 }  // namespace
 
 bool is_healthy(const agent &a) { return (a.standing() & (agent_gone | fleet::standing_engine_down)) == 0; }
@@ -204,17 +210,29 @@ json::object health_agents(const fleet::registry &registry) {
   return out;
 }
 
-std::string fleet_models::list() const {
+std::string fleet_models::list(bool anthropic) const {
   json::array data;
-  for (const auto &[id, m] : models_of(registry_)) data.push_back(model_json(id, m));
-  return json::serialize(json::object{{"object", "list"}, {"data", std::move(data)}});
+  const auto models = models_of(registry_);
+  for (const auto &[id, m] : models) {
+    json::object o = model_json(id, m);
+    if (anthropic) add_anthropic_fields(o, id, m);
+    data.push_back(std::move(o));
+  }
+  json::object page{{"object", "list"}, {"data", std::move(data)}};
+  if (anthropic) {
+    page["has_more"] = false;
+    page["first_id"] = models.empty() ? json::value(nullptr) : json::value(models.begin()->first);
+    page["last_id"] = models.empty() ? json::value(nullptr) : json::value(models.rbegin()->first);
+  }
+  return json::serialize(page);
 }
 
-std::string fleet_models::detail(std::string_view model) const {
+std::string fleet_models::detail(std::string_view model, bool anthropic) const {
   const auto models = models_of(registry_);
   const auto it = models.find(std::string(model));
   if (it == models.end()) return {};
   json::object o = model_json(it->first, it->second);
+  if (anthropic) add_anthropic_fields(o, it->first, it->second);
   json::array list;
   const auto snapshot = registry_.snapshot();
   for (const auto &a : snapshot->agents) {

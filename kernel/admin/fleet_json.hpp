@@ -21,8 +21,8 @@ boost::json::object health_agents(const fleet::registry &);  // total_agents, he
 class fleet_models final : public gateway::models_view {
  public:
   explicit fleet_models(const fleet::registry &r) : registry_(r) {}
-  std::string list() const override;
-  std::string detail(std::string_view model) const override;
+  std::string list(bool anthropic) const override;
+  std::string detail(std::string_view model, bool anthropic) const override;
   std::string near(std::string_view model) const override;
 
  private:

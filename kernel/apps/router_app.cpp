@@ -133,6 +133,8 @@ status router_app::start() {
   gateway_options_.max_body_bytes = settings_.max_request.bytes;
   gateway_options_.request_timeout_ns = settings_.request_timeout.ns;
   gateway_options_.stream_timeout_ns = settings_.stream_timeout.ns;
+  gateway_options_.ask_usage = settings_.stream_usage == "ask";
+  gateway_options_.extra_routes = settings_.extra_routes;
   models_ = std::make_unique<admin::fleet_models>(*fleet_);
   admin::api_options a;
   a.keys = settings_.admin_keys;

@@ -31,6 +31,8 @@ struct admin_answer {
 class admin_port {
  public:
   static constexpr uint64_t max_body_bytes = 1 << 20;
+  // Whether this Authorization header opens /admin. Any thread; does not block. `handle` judges again.
+  virtual bool opens(const std::string &authorization) const = 0;
   // Any thread. `reply` is called once, on any thread.
   virtual void handle(admin_request, std::function<void(admin_answer)> reply) = 0;
 

@@ -106,8 +106,13 @@ std::string error_body(const api_error &error, dialect d, std::string_view reque
 }
 
 std::string error_event(const api_error &error, dialect d, std::string_view request_id) {
-  std::string out = d == dialect::anthropic ? "event: error\ndata: " : "data: ";
-  out += error_body(error, d, request_id);
+  std::string out = d == dialect::openai ? "data: " : "event: error\ndata: ";
+  if (d == dialect::responses) {
+    out += "{\"type\":\"error\",\"code\":" + json_quote(error.code) + ",\"message\":" + json_quote(error.message) +
+           ",\"param\":null,\"error\":" + error_object(error, d, request_id) + "}";
+  } else {
+    out += error_body(error, d, request_id);
+  }
   out += "\n\n";
   return out;
 }

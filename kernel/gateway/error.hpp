@@ -8,7 +8,11 @@
 
 namespace hive::gateway {
 
-enum class dialect { openai, anthropic };
+enum class dialect {
+  openai,
+  anthropic,
+  responses,  // OpenAI's, with typed events in a stream
+};
 
 struct api_error {
   int status = 500;

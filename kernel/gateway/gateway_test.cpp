@@ -2,6 +2,7 @@
 
 #include <boost/json/parse.hpp>
 
+#include "gateway/answer_usage.hpp"
 #include "gateway/error.hpp"
 #include "gateway/field_rules.hpp"
 #include "gateway/forward_line.hpp"
@@ -28,6 +29,70 @@ TEST(error, the_envelope_is_json_in_both_dialects_whatever_the_message_holds) {
   const auto anthropic = boost::json::parse(error_body(make_error("no_capacity", "x"), dialect::anthropic, ""));
   EXPECT_EQ(anthropic.at("type").as_string(), "error");
   EXPECT_EQ(anthropic.at("error").at("type").as_string(), "overloaded_error");
+}
+
+TEST(error, a_stream_ends_with_an_event_of_its_routes_dialect) {
+  const api_error error = make_error("agent_disconnected", "gone\nfor good");
+  const struct { dialect speaks; const char *start; const char *message_at; } cases[] = {
+      {dialect::openai, "data: {\"error\":", "/error/message"},
+      {dialect::anthropic, "event: error\ndata: {\"type\":\"error\",\"error\":", "/error/message"},
+      {dialect::responses, "event: error\ndata: {\"type\":\"error\",\"code\":\"agent_disconnected\",", "/message"}};
+  for (const auto &c : cases) {
+    const std::string event = error_event(error, c.speaks, "id-1");
+    EXPECT_EQ(event.rfind(c.start, 0), 0u) << event;
+    EXPECT_TRUE(event.ends_with("}\n\n"));
+    const auto data = boost::json::parse(std::string_view(event).substr(event.find("data: ") + 6));
+    EXPECT_EQ(data.at_pointer(c.message_at).as_string(), "gone\nfor good");
+    EXPECT_EQ(data.at_pointer("/error/type").as_string(), "overloaded_error");
+  }
+}
+
+TEST(routes, every_route_to_an_engine_may_be_asked_by_an_agent_and_no_other) {
+  size_t reach = 0;
+  for (const route &r : route_table()) {
+    if (r.kind != route_kind::inference) continue;
+    ++reach;
+    EXPECT_TRUE(config::engine_path_allowed(r.path, {})) << r.path;
+    EXPECT_EQ(r.method, "POST");
+    EXPECT_FALSE(r.capability.empty()) << r.path;
+  }
+  EXPECT_EQ(reach, config::built_in_engine_paths().size());
+}
+
+TEST(routes, what_an_operator_allows_by_name_is_a_route_and_nothing_beside_it) {
+  const std::vector<config::allowed_route> allowed = {*config::parse_allowed_route("tokenize"),
+                                                      *config::parse_allowed_route("images/generations=llm")};
+  const auto extra = extra_rows(allowed);
+  const route_match m = find_route("POST", "/v1//tokenize/", extra);
+  ASSERT_NE(m.found, nullptr);
+  EXPECT_EQ(m.found->engine_path, "/tokenize");
+  EXPECT_EQ(m.found->capability, "any");
+  EXPECT_EQ(find_route("GET", "/v1/tokenize", extra).allow, "POST");
+  EXPECT_EQ(find_route("POST", "/images/generations", extra).suggestion, "/v1/images/generations");
+  for (const char *path : {"/v1/detokenize", "/tokenize", "/v1/tokenize/x", "/v1/images", "/v1/sleep"})
+    EXPECT_EQ(find_route("POST", path, extra).found, nullptr) << path;
+  EXPECT_EQ(find_route("POST", "/v1/tokenize").found, nullptr);
+}
+
+TEST(routes, the_dialect_of_a_path_is_known_also_when_it_is_refused) {
+  EXPECT_EQ(find_route("GET", "/v1/messages").speaks, dialect::anthropic);
+  EXPECT_EQ(find_route("POST", "/v1/messages/nothing").speaks, dialect::anthropic);
+  EXPECT_EQ(find_route("POST", "/v1/messages/count_tokens").speaks, dialect::anthropic);
+  EXPECT_EQ(find_route("POST", "/v1/responses").speaks, dialect::responses);
+  EXPECT_EQ(find_route("POST", "/v1/nothing").speaks, dialect::openai);
+}
+
+TEST(answer_usage, is_found_at_either_end_of_a_large_answer_and_not_inside_its_text) {
+  const std::string usage = "\"usage\": {\"prompt_tokens\":7,\"total_tokens\":7,\"completion_tokens\":3,\"details\":{\"x\":\"}\"}}";
+  for (const std::string &part : {"0.1,0.2]}]," + usage + "}", "{\"model\":\"m\"," + usage + ",\"data\":[{\"emb",
+                                  usage + ",\"x\":\"\\\"usage\\\":{\\\"prompt_tokens\\\":99}\"}"}) {
+    const auto found = usage_of_part(part);
+    EXPECT_TRUE(found.present) << part;
+    EXPECT_EQ(found.prompt, 7u);
+    EXPECT_EQ(found.completion, 3u);
+  }
+  for (const char *part : {"", "\"usage\"", "\"usage\":", "\"usage\":null}", "\"usage\":{\"prompt_tokens\":7", "\"usage\":{}}"})
+    EXPECT_FALSE(usage_of_part(part).present) << part;
 }
 
 TEST(routes, paths_are_forgiving_under_v1_and_exact_under_admin) {

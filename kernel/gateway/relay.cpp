@@ -5,6 +5,7 @@
 
 #include "base/text.hpp"
 #include "gateway/field_rules.hpp"
+#include "gateway/form_scan.hpp"
 #include "hive/abi/views.h"
 
 namespace hive::gateway {
@@ -69,10 +70,21 @@ void relay::on_body_failed(http::body_error why) {
   }
 }
 
+std::optional<scan_error> relay::scan_body() {
+  const http::field *type = http::find_field(exchange_.head().fields, "content-type");
+  if (route_.forms && type != nullptr && is_form(type->value)) return scan_form(type->value, *body_, scan_);
+  return context_.scanner->scan(*body_, scan_);
+}
+
 void relay::on_body(http::body_ptr body) {
   body_ = std::move(body);
-  if (const auto error = context_.scanner->scan(*body_, scan_))
-    return refuse(ended::rejected_request, make_error("request_invalid", error->message));
+  if (const auto error = scan_body()) return refuse(ended::rejected_request, make_error("request_invalid", error->message));
+  if (!route_.streams) scan_.stream = false;
+  if (route_.usage == usage_source::asked && context_.options.ask_usage)
+    if (auto asked = with_usage_asked(*body_, scan_)) {
+      body_ = std::move(asked);
+      usage_asked_ = true;
+    }
   set_stage(&context_.stages.selecting);
   switch (context_.forwards.acquire(*this, false)) {
     case forward_line::answer::granted: return look_for_agent();
@@ -152,7 +164,7 @@ void relay::dispatch() {
   fields.push_back({"accept-encoding", "identity"});
 
   link::open_request open;
-  std::string target(route_.path);
+  std::string target(route_.engine_path.empty() ? route_.path : route_.engine_path);
   if (!exchange_.head().query.empty()) {
     target += '?';
     target += exchange_.head().query;
@@ -186,6 +198,7 @@ void relay::retry(attempt_result result, api_error error, std::string_view cause
   last_error_ = std::move(error);
   end_attempt(result);
   scanner_.reset();
+  usage_ = {};
   mode_ = mode::none;
   held_.clear();
   if (holds_slot()) return look_for_agent();
@@ -214,6 +227,11 @@ void relay::on_exhausted(const routing::exhaustion &e) {
     const bool lost = last_error_->code == "agent_disconnected";
     const bool full = last_error_->code == "no_capacity";
     return refuse(lost ? ended::agent_lost : full ? ended::rejected_capacity : ended::engine_error, *last_error_);
+  }
+  if (e.code == "no_agents_available" && session_->attempts() == 0 && !context_.router.serves(scan_.model, route_.capability)) {
+    std::string words = "model '" + scan_.model + "' cannot serve " + std::string(route_.path) + ": no agent offers it as ";
+    words += route_.capability;
+    return refuse(ended::rejected_request, make_error("request_invalid", std::move(words)));
   }
   const api_error error = make_error(e.code, e.message, "router", e.retry_after_s);
   const ended how = e.code == "request_timeout" ? ended::deadline

@@ -17,6 +17,7 @@
 #include "gateway/request_scan.hpp"
 #include "gateway/routes.hpp"
 #include "gateway/telemetry.hpp"
+#include "gateway/usage_ask.hpp"
 #include "http/server.hpp"
 #include "http/sse_scanner.hpp"
 #include "link/router_hub.hpp"
@@ -31,6 +32,8 @@ struct gateway_options {
   size_t buffered_answer_bytes = 1 << 20;        // an answer up to here is held, so that a lost link can be retried
   size_t held_stream_bytes = 64 * 1024;          // a stream is committed at the latest when so much waits for content
   size_t error_body_bytes = 64 * 1024;
+  bool ask_usage = true;                         // of streams whose client did not
+  std::vector<config::allowed_route> extra_routes;
 };
 
 // What a relay works with; all of it outlives every request of the worker.
@@ -80,6 +83,7 @@ class relay final : public http::responder,
 
   void look_for_agent();
   void dispatch();
+  std::optional<scan_error> scan_body();
   void collect_engine_headers(std::span<const http::field>);
   void stream_data(std::string_view);
   void buffer_data(std::string_view);
@@ -130,6 +134,9 @@ class relay final : public http::responder,
   size_t buffered_credit_ = 0;             // of the bytes being written: credit that was returned when they were held
   std::optional<http::sse_scanner> scanner_;
   bool at_event_end_ = true;               // the stream's bytes so far end with a whole event
+  bool usage_asked_ = false;               // by us; the filter keeps the engine's answer from the client
+  std::optional<usage_filter> filter_;
+  std::string tail_;                       // of a buffered answer that was committed: where its usage may stand
   link::usage usage_;
   std::optional<api_error> last_error_;
   uint64_t first_byte_ns_ = 0;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/text.hpp"
+#include "gateway/answer_usage.hpp"
 #include "gateway/field_rules.hpp"
 #include "gateway/relay.hpp"
 
@@ -11,6 +12,9 @@ namespace hive::gateway {
 namespace {
 
 using routing::attempt_result;
+
+// Where an answer too large to be held whole may tell its usage: this many bytes at either end.
+constexpr size_t usage_window = 4096;
 
 link::usage usage_of(const http::token_usage &found) { return {found.prompt, found.completion, 0, found.present}; }
 
@@ -40,6 +44,7 @@ void relay::on_head(const link::stream_head &head) {
   }
   mode_ = mode::stream;
   scanner_.emplace();
+  if (usage_asked_) filter_.emplace();
   context_.forwards.release(*this);
   set_stage(&context_.stages.streaming);
   if (context_.options.stream_timeout_ns != 0) {
@@ -63,7 +68,14 @@ void relay::on_data(std::string_view bytes) {
 
 void relay::stream_data(std::string_view bytes) {
   scanner_->feed(bytes);
-  at_event_end_ = bytes.ends_with("\n\n") || bytes.ends_with("\r\n\r\n") || bytes.ends_with("\r\r");
+  if (filter_) {
+    size_t kept_back = 0;
+    bytes = filter_->pass(bytes, kept_back);
+    if (kept_back > 0) stream_->consumed(kept_back);
+    at_event_end_ = filter_->between_events();
+  } else {
+    at_event_end_ = bytes.ends_with("\n\n") || bytes.ends_with("\r\n\r\n") || bytes.ends_with("\r\r");
+  }
   if (committed_) {
     exchange_.write(bytes);
     return;
@@ -79,6 +91,8 @@ void relay::stream_data(std::string_view bytes) {
 
 void relay::buffer_data(std::string_view bytes) {
   if (committed_) {
+    tail_.append(bytes.substr(bytes.size() - std::min(bytes.size(), usage_window)));
+    if (tail_.size() > 4 * usage_window) tail_.erase(0, tail_.size() - usage_window);
     exchange_.write(bytes);
     return;
   }
@@ -112,6 +126,11 @@ void relay::commit() {
   const auto fields = answer_fields(mode_ == mode::stream);
   exchange_.begin({engine_status_, fields});
   const size_t already_returned = mode_ == mode::buffer ? held_.size() : 0;
+  if (mode_ == mode::buffer) {
+    const std::string_view held = held_;
+    if (const auto found = usage_of_part(held.substr(0, usage_window)); found.present) usage_ = usage_of(found);
+    tail_ = held.substr(held.size() - std::min(held.size(), usage_window));
+  }
   exchange_.write(held_);
   buffered_credit_ = already_returned;
   held_ = std::string();
@@ -126,7 +145,7 @@ void relay::on_written(size_t bytes) {
 
 void relay::on_end(const link::usage &from_agent) {
   stream_.reset();
-  usage_ = from_agent;
+  if (from_agent.known) usage_ = from_agent;
   switch (mode_) {
     case mode::stream:
       return finish_stream();
@@ -148,6 +167,12 @@ void relay::finish_stream() {
   if (facts.error && !committed_)
     return retry(attempt_result::retryable, make_error("backend_error", "the engine reported an error: " + facts.error_text, "backend"),
                  "engine_error");
+  if (filter_) {
+    size_t kept_back = 0;
+    const std::string_view last = filter_->rest(kept_back);
+    if (!committed_) held_ += last;
+    else exchange_.write(last);
+  }
   if (!committed_) commit();
   end_attempt(facts.error ? attempt_result::broken : attempt_result::completed);
   record(facts.error ? ended::engine_error : ended::completed, 200, facts.error ? "backend_error" : "");
@@ -156,6 +181,7 @@ void relay::finish_stream() {
 
 void relay::finish_buffered() {
   if (committed_) {
+    if (const auto found = usage_of_part(tail_); found.present) usage_ = usage_of(found);
     end_attempt(attempt_result::completed);
     record(ended::completed, engine_status_, "");
     return exchange_.end();

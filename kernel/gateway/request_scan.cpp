@@ -135,11 +135,11 @@ class walker {
  private:
   enum known_field {
     k_model, k_stream, k_stream_options, k_max_tokens, k_max_completion_tokens, k_user, k_n, k_best_of, k_messages, k_system, k_tools,
-    k_prompt, k_input
+    k_prompt, k_input, k_instructions, k_query, k_documents
   };
   static int known_key(std::string_view k) {
     static constexpr std::string_view names[] = {"model", "stream", "stream_options", "max_tokens", "max_completion_tokens", "user",
-                                                 "n", "best_of", "messages", "system", "tools", "prompt", "input"};
+                                                 "n", "best_of", "messages", "system", "tools", "prompt", "input", "instructions", "query", "documents"};
     const auto *it = std::find(std::begin(names), std::end(names), k);
     return it == std::end(names) ? -1 : static_cast<int>(it - std::begin(names));
   }
@@ -187,6 +187,7 @@ class walker {
         out_.stream = token == "true";
         return walk(v, place::elsewhere, 1);
       case k_stream_options: {
+        out_.stream_options_given = true;
         if (first != '{') return walk(v, place::elsewhere, 1);
         in_stream_options_ = true;
         const bool ok = walk(v, place::elsewhere, 1);
@@ -209,7 +210,10 @@ class walker {
       case k_messages: return walk(v, place::message_list, 1);
       case k_system:
       case k_prompt:
-      case k_input: return walk(v, place::content, 1);
+      case k_input:
+      case k_instructions:
+      case k_query:
+      case k_documents: return walk(v, place::content, 1);
       case k_tools: return walk_counted(v, token, 1);
       default: return walk(v, place::elsewhere, 1);
     }
@@ -270,7 +274,10 @@ class walker {
       od::value value = field.value();
       std::string_view token;
       token_of(value, token);
-      if (options && key == "include_usage") out_.include_usage = token == "true";
+      if (options && key == "include_usage") {
+        out_.include_usage = token == "true";
+        out_.include_usage_given = true;
+      }
       place inner = place::elsewhere;
       bool raw = false;
       if (at == place::message) {

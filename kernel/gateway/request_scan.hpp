@@ -26,6 +26,8 @@ struct request_scan {
   std::string user;
   bool stream = false;             // only a true that is a boolean
   bool include_usage = false;      // stream_options.include_usage, likewise
+  bool include_usage_given = false;   // the keys are there, whatever their values
+  bool stream_options_given = false;
   // Declared output limits. A JSON number, its fraction cut off, at most 2^40; a negative one, or one that is no number, is
   // absent: a budget can never grow by it.
   std::optional<uint64_t> max_tokens;

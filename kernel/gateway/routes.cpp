@@ -1,18 +1,49 @@
 #include "gateway/routes.hpp"
 
+#include <algorithm>
 #include <array>
 
 namespace hive::gateway {
 
 namespace {
 
-constexpr std::array<route, 5> table = {{
-    {route_kind::health, "GET", "/health", "/health", ""},
-    {route_kind::models, "GET", "/v1/models", "/v1/models", ""},
-    {.kind = route_kind::model_detail, .method = "GET", .path = "/v1/models/", .label = "/v1/models/*model", .capability = "",
-     .rest = true},
-    {.kind = route_kind::inference, .method = "POST", .path = "/v1/chat/completions", .label = "/v1/chat/completions",
-     .capability = "llm", .buffered_head = true},
+constexpr route get(route_kind kind, std::string_view path) {
+  return {.kind = kind, .method = "GET", .path = path, .label = path, .capability = {}};
+}
+
+constexpr route post(std::string_view path, std::string_view capability, usage_source usage) {
+  return {.kind = route_kind::inference, .method = "POST", .path = path, .label = path, .capability = capability, .usage = usage};
+}
+
+constexpr route streamed(route r, dialect speaks = dialect::openai, bool buffered_head = false) {
+  r.streams = true;
+  r.speaks = speaks;
+  r.buffered_head = buffered_head;
+  return r;
+}
+
+constexpr route below(route r, std::string_view label) {
+  r.rest = true;
+  r.label = label;
+  return r;
+}
+
+constexpr route in_dialect(route r, dialect speaks) {
+  r.speaks = speaks;
+  return r;
+}
+
+constexpr std::array<route, 11> table = {{
+    get(route_kind::health, "/health"),
+    get(route_kind::models, "/v1/models"),
+    below(get(route_kind::model_detail, "/v1/models/"), "/v1/models/*model"),
+    streamed(post("/v1/chat/completions", "llm", usage_source::asked), dialect::openai, true),
+    streamed(post("/v1/completions", "llm", usage_source::asked)),
+    streamed(post("/v1/responses", "llm", usage_source::told), dialect::responses),
+    streamed(post("/v1/messages", "llm", usage_source::told), dialect::anthropic),
+    in_dialect(post("/v1/messages/count_tokens", "llm", usage_source::none), dialect::anthropic),
+    post("/v1/embeddings", "embedding", usage_source::told),
+    post("/v1/rerank", "reranker", usage_source::told),
     {.kind = route_kind::admin, .method = "", .path = "/admin/", .label = "/admin", .capability = "", .rest = true},
 }};
 
@@ -36,14 +67,15 @@ bool method_fits(const route &r, std::string_view method) {
 }
 
 // A path that only lacks /v1 or has it twice.
-std::string suggest(std::string_view path) {
+std::string suggest(std::string_view path, std::span<const route> extra) {
   std::string other;
   if (path.substr(0, 7) == "/v1/v1/") other = std::string(path.substr(3));
   else if (path.substr(0, 4) != "/v1/") other = "/v1" + std::string(path);
-  for (const route &r : table)
-    if (r.kind != route_kind::admin && !other.empty() &&
-        (r.path == other || (r.rest && std::string_view(other).substr(0, r.path.size()) == r.path)))
-      return other;
+  const auto leads_to = [&](const route &r) {
+    return r.kind != route_kind::admin && (r.path == other || (r.rest && std::string_view(other).substr(0, r.path.size()) == r.path));
+  };
+  if (!other.empty() && (std::any_of(table.begin(), table.end(), leads_to) || std::any_of(extra.begin(), extra.end(), leads_to)))
+    return other;
   return {};
 }
 
@@ -67,7 +99,18 @@ std::string percent_decode(std::string_view text) {
   return out;
 }
 
-route_match find_route(std::string_view method, std::string_view path) {
+std::vector<route> extra_rows(std::span<const config::allowed_route> allowed) {
+  std::vector<route> rows;
+  for (const config::allowed_route &a : allowed) {
+    route r = streamed(post(a.path, a.capability, usage_source::told));
+    r.engine_path = a.engine_path;
+    r.forms = true;
+    rows.push_back(r);
+  }
+  return rows;
+}
+
+route_match find_route(std::string_view method, std::string_view path, std::span<const route> extra) {
   route_match match;
   const bool admin = path.substr(0, 6) == "/admin";
   std::string tidy;
@@ -85,20 +128,23 @@ route_match find_route(std::string_view method, std::string_view path) {
     }
     path = tidy;
   }
-  for (const route &r : table) {
+  if (path.starts_with("/v1/messages")) match.speaks = dialect::anthropic;
+  const auto look = [&](const route &r) {
     const bool fits = r.rest ? path.size() > r.path.size() && path.substr(0, r.path.size()) == r.path : path == r.path;
-    if (!fits || (r.kind == route_kind::admin && !admin)) continue;
+    if (!fits || (r.kind == route_kind::admin && !admin)) return false;
     if (!method_fits(r, method)) {
       match.known_path = true;
       match.allow = r.method == "GET" ? "GET, HEAD" : r.method;
-      continue;
+      return false;
     }
     match.found = &r;
+    match.speaks = r.speaks;
     if (r.rest) match.argument = r.kind == route_kind::admin ? std::string(path.substr(r.path.size()))
                                                              : percent_decode(path.substr(r.path.size()));
-    return match;
-  }
-  if (!match.known_path && !admin) match.suggestion = suggest(path);
+    return true;
+  };
+  if (std::any_of(table.begin(), table.end(), look) || std::any_of(extra.begin(), extra.end(), look)) return match;
+  if (!match.known_path && !admin) match.suggestion = suggest(path, extra);
   return match;
 }
 

@@ -12,8 +12,9 @@ namespace {
 // Nothing is left to do for an answer that was complete at once.
 struct answered final : http::responder {};
 
-// Collects an admin request's body, hands it to the control thread, and brings the answer back to this loop.
-class admin_relay final : public http::responder {
+// Collects an admin request's body, hands it to the control thread, and brings the answer back to this loop. Without a key that
+// opens /admin no body is read; the control thread still answers, so that every refusal is made in one place.
+class admin_relay final : public http::responder, private loop_timer {
  public:
   admin_relay(worker_context &context, http::exchange &exchange, admin_port &port, std::string request_id)
       : context_(context), exchange_(exchange), port_(port), started_ns_(exchange.arrived_ns()), started_unix_ms_(unix_ms()) {
@@ -28,14 +29,15 @@ class admin_relay final : public http::responder {
 
   ~admin_relay() override { *alive_ = nullptr; }
 
+  void start() {
+    context_.home.arm(*this, started_ns_ + context_.options.request_timeout_ns);
+    if (port_.opens(request_.authorization)) exchange_.read_body(admin_port::max_body_bytes);
+    else ask();
+  }
+
   void on_body(http::body_ptr body) override {
     request_.body = *body;
-    auto reply = [home = &context_.home, alive = alive_](admin_answer answer) {
-      home->post([alive, answer = std::move(answer)] {
-        if (*alive != nullptr) (*alive)->finish(answer);
-      });
-    };
-    port_.handle(request_, std::move(reply));
+    ask();
   }
 
   void on_body_failed(http::body_error why) override {
@@ -46,10 +48,32 @@ class admin_relay final : public http::responder {
     finish(answer);
   }
 
-  void on_gone(http::gone) override { record(499, "/admin", ended::client_gone); }
+  void on_gone(http::gone) override {
+    disarm();
+    record(499, "/admin", ended::client_gone);
+  }
 
  private:
+  void ask() {
+    auto reply = [home = &context_.home, alive = alive_](admin_answer answer) {
+      home->post([alive, answer = std::move(answer)] {
+        if (*alive != nullptr) (*alive)->finish(answer);
+      });
+    };
+    port_.handle(request_, std::move(reply));
+  }
+
+  // The control thread is busy or stuck. What was asked for may still happen.
+  void on_timer() override {
+    admin_answer answer;
+    answer.status = 504;
+    answer.body = "{\"error\":\"the request's deadline has passed before the router could answer; the change may still be made\"}";
+    finish(answer);
+  }
+
   void finish(const admin_answer &answer) {
+    disarm();
+    *alive_ = nullptr;
     record(answer.status, answer.route.empty() ? "/admin" : answer.route,
            answer.status < 400     ? ended::completed
            : answer.status == 401 ? ended::rejected_auth
@@ -93,47 +117,53 @@ std::string request_id_of(const http::request_head &head) {
 
 void worker::on_request(http::exchange &exchange) {
   const std::string request_id = request_id_of(exchange.head());
-  const route_match match = find_route(exchange.head().method, exchange.head().path);
+  const route_match match = find_route(exchange.head().method, exchange.head().path, extra_);
+  // Some routes are shared by both kinds of clients; Anthropic's say who they are.
+  const bool anthropic = http::find_field(exchange.head().fields, "anthropic-version") != nullptr;
+  const bool shared = match.found == nullptr || match.found->kind != route_kind::inference;
+  const dialect speaks = shared && anthropic ? dialect::anthropic : match.speaks;
   if (match.found == nullptr) {
     if (match.known_path) {
-      return refuse(exchange, "unmatched", request_id,
+      return refuse(exchange, "unmatched", request_id, speaks,
                     make_error("method_not_allowed", "this path answers to " + std::string(match.allow)), match.allow);
     }
     std::string message = "no such route";
     if (!match.suggestion.empty()) message += "; did you mean " + match.suggestion + "?";
-    return refuse(exchange, "unmatched", request_id, make_error("not_found", std::move(message)));
+    return refuse(exchange, "unmatched", request_id, speaks, make_error("not_found", std::move(message)));
   }
   const route &r = *match.found;
   switch (r.kind) {
     case route_kind::health: return answer(exchange, r.label, request_id, 200, "{\"status\":\"ok\"}", "");
-    case route_kind::models: return answer(exchange, r.label, request_id, 200, models_.list(), "");
-    case route_kind::model_detail: return show_model(exchange, r, request_id, match.argument);
+    case route_kind::models: return answer(exchange, r.label, request_id, 200, models_.list(anthropic), "");
+    case route_kind::model_detail: return show_model(exchange, r, request_id, match.argument, speaks);
     case route_kind::admin: {
       auto relay = std::make_unique<admin_relay>(context_, exchange, admin_, request_id);
+      admin_relay &started = *relay;
       exchange.serve(std::move(relay));
-      return exchange.read_body(admin_port::max_body_bytes);
+      return started.start();
     }
     case route_kind::inference: break;
   }
   if (draining_)
-    return refuse(exchange, r.label, request_id, make_error("shutting_down", "the router is shutting down", "router", 1));
+    return refuse(exchange, r.label, request_id, speaks, make_error("shutting_down", "the router is shutting down", "router", 1));
   auto next = std::make_unique<relay>(context_, exchange, r, request_id);
   relay &started = *next;
   exchange.serve(std::move(next));
   started.start();
 }
 
-void worker::show_model(http::exchange &exchange, const route &r, const std::string &request_id, const std::string &id) {
-  const std::string body = models_.detail(id);
+void worker::show_model(http::exchange &exchange, const route &r, const std::string &request_id, const std::string &id,
+                        dialect speaks) {
+  const std::string body = models_.detail(id, speaks == dialect::anthropic);
   if (!body.empty()) return answer(exchange, r.label, request_id, 200, body, "");
   std::string message = "model not found";
   if (const std::string near = models_.near(id); !near.empty()) message += "; close matches: " + near;
-  refuse(exchange, r.label, request_id, make_error("model_not_found", std::move(message)));
+  refuse(exchange, r.label, request_id, speaks, make_error("model_not_found", std::move(message)));
 }
 
-void worker::refuse(http::exchange &exchange, std::string_view route, const std::string &request_id, const api_error &error,
-                    std::string_view allow) {
-  answer(exchange, route, request_id, error.status, error_body(error, dialect::openai, request_id), error.code, allow);
+void worker::refuse(http::exchange &exchange, std::string_view route, const std::string &request_id, dialect speaks,
+                    const api_error &error, std::string_view allow) {
+  answer(exchange, route, request_id, error.status, error_body(error, speaks, request_id), error.code, allow);
 }
 
 void worker::answer(http::exchange &exchange, std::string_view route, const std::string &request_id, int status,

@@ -12,8 +12,9 @@ namespace hive::gateway {
 // What the models routes show. Any thread.
 class models_view {
  public:
-  virtual std::string list() const = 0;                                        // JSON of GET /v1/models
-  virtual std::string detail(std::string_view model) const = 0;                // "" = unknown
+  // JSON of GET /v1/models and of one model, "" = unknown; with the fields of Anthropic's API beside ours when asked for.
+  virtual std::string list(bool anthropic) const = 0;
+  virtual std::string detail(std::string_view model, bool anthropic) const = 0;
   virtual std::string near(std::string_view model) const = 0;                  // ids that look alike, for a person; may be ""
 
  protected:
@@ -25,6 +26,7 @@ class worker final : public http::service {
   worker(const worker_context &context, const models_view &models, admin_port &admin)
       : context_(context), models_(models), admin_(admin) {
     context_.scanner = &scanner_;
+    extra_ = extra_rows(context.options.extra_routes);
   }
 
   void on_request(http::exchange &) override;
@@ -35,10 +37,12 @@ class worker final : public http::service {
  private:
   void answer(http::exchange &, std::string_view route, const std::string &request_id, int status, std::string_view body,
               std::string_view code, std::string_view allow = {});
-  void refuse(http::exchange &, std::string_view route, const std::string &request_id, const api_error &, std::string_view allow = {});
-  void show_model(http::exchange &, const route &, const std::string &request_id, const std::string &id);
+  void refuse(http::exchange &, std::string_view route, const std::string &request_id, dialect, const api_error &,
+              std::string_view allow = {});
+  void show_model(http::exchange &, const route &, const std::string &request_id, const std::string &id, dialect);
 
   request_scanner scanner_;
+  std::vector<route> extra_;
   worker_context context_;
   const models_view &models_;
   admin_port &admin_;

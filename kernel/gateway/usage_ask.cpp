@@ -1,0 +1,127 @@
+#include "gateway/usage_ask.hpp"
+
+#include <simdjson.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+namespace hive::gateway {
+
+namespace {
+
+constexpr std::string_view name = "\"usage\"";
+
+bool mentions_usage(std::string_view text) { return memmem(text.data(), text.size(), name.data(), name.size()) != nullptr; }
+
+// An event with one line of data, a JSON object with usage and without choices. An engine that sends usage along with content
+// keeps its event; one with an error is not for us to judge.
+bool is_usage_event(std::string_view event) {
+  if (!mentions_usage(event)) return false;
+  std::string_view data;
+  while (!event.empty()) {
+    const size_t end = std::min(event.find_first_of("\r\n"), event.size());
+    std::string_view line = event.substr(0, end);
+    event.remove_prefix(std::min(end + 1, event.size()));
+    if (line.starts_with("\xEF\xBB\xBF")) line.remove_prefix(3);
+    if (!line.starts_with("data:")) continue;
+    if (!data.empty()) return false;
+    data = line.substr(5);
+  }
+  if (data.empty()) return false;
+  namespace dom = simdjson::dom;
+  thread_local dom::parser parser;
+  dom::object o, usage;
+  dom::element other;
+  if (parser.parse(data.data(), data.size(), true).get_object().get(o) != simdjson::SUCCESS) return false;
+  if (o["usage"].get_object().get(usage) != simdjson::SUCCESS) return false;
+  if (o["error"].get(other) == simdjson::SUCCESS && !other.is_null()) return false;
+  if (o["choices"].get(other) != simdjson::SUCCESS || other.is_null()) return true;
+  dom::array choices;
+  return other.get_array().get(choices) == simdjson::SUCCESS && choices.size() == 0;
+}
+
+}  // namespace
+
+http::body_ptr with_usage_asked(std::string_view body, const request_scan &scan) {
+  if (!scan.stream || scan.include_usage || scan.include_usage_given) return nullptr;
+  std::string_view what;
+  size_t at = 0;
+  if (!scan.stream_options_given) {
+    what = "\"stream_options\":{\"include_usage\":true},";
+    at = scan.object_at + 1;  // the object is not empty: it holds a model
+  } else if (scan.stream_options_at.present()) {
+    at = scan.stream_options_at.offset + 1;
+    const size_t first = body.find_first_not_of(" \t\r\n", at);
+    if (first == std::string_view::npos) return nullptr;
+    what = body[first] == '}' ? "\"include_usage\":true" : "\"include_usage\":true,";
+  } else {
+    return nullptr;
+  }
+  auto asked = std::make_shared<std::string>();
+  asked->reserve(body.size() + what.size() + http::body_padding);
+  asked->append(body.substr(0, at)).append(what).append(body.substr(at));
+  return asked;
+}
+
+std::string_view usage_filter::pass(std::string_view bytes, size_t &kept_back) {
+  // The usual read: whole events, none of them of interest.
+  if (held_.empty() && !passing_ && line_empty_ && after_cr_ == after_cr::none && bytes.ends_with("\n\n") &&
+      std::memchr(bytes.data(), '\r', bytes.size()) == nullptr && !mentions_usage(bytes))
+    return bytes;
+  out_.clear();
+  size_t from = 0;  // of what is not in held_ or out_ yet
+  const auto take = [&](size_t end) {
+    (passing_ ? out_ : held_).append(bytes.substr(from, end - from));
+    from = end;
+  };
+  size_t at = 0;
+  while (at < bytes.size()) {
+    if (const after_cr before = std::exchange(after_cr_, after_cr::none); before != after_cr::none && bytes[at] == '\n') {
+      if (before == after_cr::pass) out_ += '\n';
+      else ++kept_back;
+      from = ++at;
+      continue;
+    }
+    if (std::exchange(skip_lf_, false) && bytes[at] == '\n') {
+      ++at;
+      continue;
+    }
+    const size_t end = bytes.find_first_of("\r\n", at);
+    if (end != at) line_empty_ = false;
+    if (end == std::string_view::npos) break;
+    at = end + 1;
+    const bool cr = bytes[end] == '\r';
+    if (!std::exchange(line_empty_, true)) {
+      skip_lf_ = cr;
+      continue;
+    }
+    // A blank line: the event is over.
+    take(at);
+    const size_t before = kept_back;
+    if (!std::exchange(passing_, false)) judge(kept_back);
+    if (cr) after_cr_ = kept_back == before ? after_cr::pass : after_cr::drop;
+  }
+  take(bytes.size());
+  if (held_.size() > max_event) {
+    passing_ = true;
+    out_ += held_;
+    held_.clear();
+  }
+  return out_;
+}
+
+std::string_view usage_filter::rest(size_t &kept_back) {
+  out_.clear();
+  judge(kept_back);
+  return out_;
+}
+
+void usage_filter::judge(size_t &kept_back) {
+  if (is_usage_event(held_)) kept_back += held_.size();
+  else out_ += held_;
+  held_.clear();
+}
+
+}  // namespace hive::gateway
