@@ -97,7 +97,7 @@ def test_one_backend_and_nothing_else(stack):
     assert streamed.headers["content-type"].startswith("text/event-stream") and streamed.text.rstrip().endswith("[DONE]")
     wait_for("both counted", lambda: stack.row(row["peer_id"])["universal"]["successful_requests_total"] == 2)
     wait_for("the engine's signals", lambda: "running_requests" in stack.row(row["peer_id"]).get("engine", {}))
-    assert stack.metric("hivenet_router_link_open") == 1
+    assert stack.metric("hivenet_router_link_links") == 1
     # The line of the log, as a shell would run it.
     line = wait_for("the first request", lambda: re.search(r"try: (curl .*)", stack.router.log()))[1]
     assert httpx.URL(stack.url).netloc.decode() in line
@@ -188,7 +188,7 @@ def test_two_workers_share_the_slots(stack):
     config.write_text(f"embedded_agents:\n  - url: {engine.url}\n    capacity: 4\n")
     start_alone(stack, "--config", config, "--workers", "2", "--queue-depth", "100")
     (row,) = routable(stack)
-    assert stack.metric("hivenet_router_link_open") == 2
+    assert stack.metric("hivenet_router_link_links") == 2
     peak = []
 
     def one():
