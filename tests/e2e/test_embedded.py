@@ -97,7 +97,7 @@ def test_one_backend_and_nothing_else(stack):
     assert streamed.headers["content-type"].startswith("text/event-stream") and streamed.text.rstrip().endswith("[DONE]")
     wait_for("both counted", lambda: stack.row(row["peer_id"])["universal"]["successful_requests_total"] == 2)
     wait_for("the engine's signals", lambda: "running_requests" in stack.row(row["peer_id"]).get("engine", {}))
-    assert stack.metric("hivenet_router_link_links_open") == 1
+    assert stack.metric("hivenet_router_link_links") == 1
     # The line of the log, as a shell would run it.
     line = wait_for("the first request", lambda: re.search(r"try: (curl .*)", stack.router.log()))[1]
     assert httpx.URL(stack.url).netloc.decode() in line
@@ -143,7 +143,9 @@ def test_a_client_that_leaves_ends_the_engines_request(stack):
 
 def test_a_backend_that_is_not_there_yet_and_one_that_dies(stack):
     port = free_port()
-    start_alone(stack, "--backend", f"http://127.0.0.1:{port}")
+    config = stack.folder / "router.yaml"
+    config.write_text(f"embedded_agents:\n  - url: http://127.0.0.1:{port}\n    health_check_interval: 100ms\n")
+    start_alone(stack, "--config", config)
     assert httpx.get(stack.url + "/v1/models").json()["data"] == []
     assert stack.chat().status_code == 404
     wait_for("told once", lambda: "is starting, its engine not known yet" in stack.router.log())
@@ -186,7 +188,7 @@ def test_two_workers_share_the_slots(stack):
     config.write_text(f"embedded_agents:\n  - url: {engine.url}\n    capacity: 4\n")
     start_alone(stack, "--config", config, "--workers", "2", "--queue-depth", "100")
     (row,) = routable(stack)
-    assert stack.metric("hivenet_router_link_links_open") == 2
+    assert stack.metric("hivenet_router_link_links") == 2
     peak = []
 
     def one():
