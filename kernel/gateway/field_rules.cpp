@@ -20,7 +20,7 @@ constexpr std::array<std::string_view, 12> answer_fields_kept_back = {
     "upgrade",    "content-length", "server",       "date",              "x-request-id", "proxy-authenticate"};
 
 bool listed(std::string_view name, std::span<const std::string_view> list) {
-  return std::any_of(list.begin(), list.end(), [&](std::string_view n) { return iequals(n, name); });
+  return std::any_of(list.begin(), list.end(), [&](std::string_view n) { return n.size() == name.size() && iequals(n, name); });
 }
 
 bool starts_with_folded(std::string_view text, std::string_view prefix) {
@@ -29,7 +29,7 @@ bool starts_with_folded(std::string_view text, std::string_view prefix) {
 
 bool named_in_connection(std::string_view name, std::span<const http::field> fields) {
   for (const http::field &f : fields) {
-    if (!iequals(f.name, "connection")) continue;
+    if (f.name.size() != 10 || !iequals(f.name, "connection")) continue;
     for (const std::string &token : split_trimmed(f.value, ','))
       if (iequals(token, name)) return true;
   }

@@ -11,11 +11,18 @@ namespace hive::http {
 
 namespace {
 constexpr size_t read_buffer = 16 * 1024;
+constexpr size_t usual_head = 2 * 1024;   // room for a body of its turn, too, which goes behind it
 constexpr size_t join_below = 64 * 1024;  // pieces that wait are joined up to this size
 
 bool is_ours(std::string_view name) {
-  return iequals(name, "host") || iequals(name, "content-length") || iequals(name, "connection") ||
-         iequals(name, "transfer-encoding") || iequals(name, "expect");
+  switch (name.size()) {
+    case 4: return iequals(name, "host");
+    case 6: return iequals(name, "expect");
+    case 10: return iequals(name, "connection");
+    case 14: return iequals(name, "content-length");
+    case 17: return iequals(name, "transfer-encoding");
+    default: return false;
+  }
 }
 }  // namespace
 
@@ -98,7 +105,10 @@ bool running_call::tell(F &&f) {
 
 running_call::running_call(std::shared_ptr<client::impl> c, call_request request, call_events &events)
     : client_(std::move(c)), request_(std::move(request)), events_(events) {
-  std::string head = request_.method + " " + client_->to.base + request_.target + " HTTP/1.1\r\nHost: " + client_->host_value + "\r\n";
+  std::string head;
+  head.reserve(usual_head);
+  head.append(request_.method).append(" ").append(client_->to.base).append(request_.target);
+  head.append(" HTTP/1.1\r\nHost: ").append(client_->host_value).append("\r\n");
   for (const field &f : request_.fields) {
     if (is_ours(f.name)) continue;
     head.append(f.name).append(": ").append(f.value).append("\r\n");

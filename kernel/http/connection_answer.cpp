@@ -11,9 +11,11 @@ namespace {
 
 // Clients of the Go product see names in canonical case; letters that are upper case already stay so (X-RateLimit-...).
 void append_name(std::string &out, std::string_view name) {
-  bool word = true;
-  for (char c : name) {
-    out += word && c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c;
+  size_t at = out.size();
+  out += name;
+  for (bool word = true; at < out.size(); ++at) {
+    const char c = out[at];
+    if (word && c >= 'a' && c <= 'z') out[at] = static_cast<char>(c - 32);
     word = c == '-';
   }
 }

@@ -82,6 +82,7 @@ class frame_reader {
 // Stream metadata: u16 n, n x { u16 klen, u16 vlen, key, value }.
 class meta_writer {
  public:
+  meta_writer() { out_.reserve(usual_bytes); }
   // False when an entry or the whole block is too large; the block is then unusable.
   bool add(std::string_view key, std::string_view value);
   bool add(std::string_view key, uint64_t value);  // decimal
@@ -89,6 +90,7 @@ class meta_writer {
   bool ok() const { return ok_; }
 
  private:
+  static constexpr size_t usual_bytes = 512;  // of a request's head
   std::string out_ = std::string(2, '\0');
   uint16_t count_ = 0;
   bool ok_ = true;

@@ -8,8 +8,10 @@
 
 #include <algorithm>
 #include <cassert>
-#include <map>
+#include <functional>
 #include <sstream>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <variant>
 
@@ -32,26 +34,35 @@ struct family_state {
   std::vector<double> bounds;
   size_t max_series = 0;
   prometheus::Counter *dropped = nullptr;  // null for the family that counts these
-  std::mutex mutex;                        // guards `known`
-  std::map<std::vector<std::string>, void *> known;
+  // A lookup happens several times a request: it allocates nothing.
+  struct text_hash : std::hash<std::string_view> {
+    using is_transparent = void;
+  };
+  std::mutex mutex;                        // guards what follows
+  std::unordered_map<std::string, void *, text_hash, std::equal_to<>> known;
+  std::string key;
 
   // Null beyond the cap.
   template <class Metric, class... More>
   Metric *find(std::span<const std::string_view> values, const More &...more) {
     assert(values.size() == labels.size());
-    std::vector<std::string> key;
-    key.reserve(values.size());
-    for (const std::string_view value : values) key.emplace_back(clean_label(value));
     const std::lock_guard lock(mutex);
-    if (const auto found = known.find(key); found != known.end()) return static_cast<Metric *>(found->second);
+    key.clear();
+    for (const std::string_view value : values) {
+      const std::string_view clean = clean_label(value);
+      key += static_cast<char>(clean.size() & 0xff);  // what is clean is short
+      key += static_cast<char>(clean.size() >> 8);
+      key += clean;
+    }
+    if (const auto found = known.find(std::string_view(key)); found != known.end()) return static_cast<Metric *>(found->second);
     if (known.size() >= max_series) {
       if (dropped != nullptr) dropped->Increment();
       return nullptr;
     }
     prometheus::Labels pairs;
-    for (size_t i = 0; i < key.size(); ++i) pairs.emplace(labels[i], key[i]);
+    for (size_t i = 0; i < values.size(); ++i) pairs.emplace(labels[i], clean_label(values[i]));
     Metric *const made = &std::get<prometheus::Family<Metric> *>(family)->Add(pairs, more...);
-    known.emplace(std::move(key), made);
+    known.emplace(key, made);
     return made;
   }
 };
