@@ -78,6 +78,7 @@ class chat final : public http::responder, private sequence {
   }
 
   void on_body_failed(http::body_error) override { reply(exchange_, 400, "application/json", R"({"detail":"bad body"})"); }
+  void on_written(size_t n) override { sim_.written_ += n; }
   void on_gone(http::gone) override { ++sim_.gone_; }
 
  private:
@@ -149,6 +150,7 @@ class chat final : public http::responder, private sequence {
         exchange_.write("data: {\"error\":{\"message\":\"simulated error\",\"type\":\"InternalServerError\",\"code\":500}}\n\n");
         return exchange_.end();
       }
+      if (faulty_ && sim_.faults_.hold_after >= 0 && events_ >= sim_.faults_.hold_after) return sim_.model_.leave(*this);
       ++events_;
       event("{\"content\":" + json::serialize(json::string(sim_.options_.word)) + "}", "null");
     }
@@ -226,6 +228,7 @@ void simulator::set_faults(std::string_view text, std::string &error) {
   f.close_at_once = number_of(o, "close_at_once", 0) != 0;
   f.cut_after = static_cast<int>(number_of(o, "cut_after", -1));
   f.error_after = static_cast<int>(number_of(o, "error_after", -1));
+  f.hold_after = static_cast<int>(number_of(o, "hold_after", -1));
   f.role_only = number_of(o, "role_only", 0) != 0;
   f.count = static_cast<int>(number_of(o, "count", -1));
   faults_ = f;
@@ -281,7 +284,7 @@ std::string simulator::models_page() const {
 std::string simulator::state_page() const {
   return json::serialize(json::object{{"running", model_.running()}, {"waiting", model_.waiting()}, {"chats", chats_},
                                       {"served", served_}, {"aborted", model_.aborted}, {"gone", gone_},
-                                      {"generated", model_.generation_total}});
+                                      {"generated", model_.generation_total}, {"bytes_written", written_}});
 }
 
 std::string simulator::metrics_page() const {

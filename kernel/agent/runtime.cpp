@@ -41,6 +41,10 @@ class runtime::connection final : private link::agent_link_handler {
   void on_welcomed() override {
     observe::log("agent").info("registered with router {}", address_);
     tell_models();
+    if (owner_.drain_deadline_ns_ != 0) {  // this router did not hear it when the drain began
+      const uint64_t now = now_ns();
+      link_.draining(owner_.drain_deadline_ns_ > now ? (owner_.drain_deadline_ns_ - now) / ns_per_ms : 0);
+    }
     link_.heartbeat(owner_.engine_ready_, owner_.engine_reason_);
   }
   void on_lost(std::string_view reason) override { observe::log("agent").warn("link to router {} lost: {}", address_, reason); }
@@ -86,7 +90,8 @@ runtime::runtime(loop &data, loop &control_loop, const engine_codec &codec, http
 runtime::~runtime() = default;
 
 size_t runtime::add_router(router_target target) {
-  target.options.stream_write_timeout_ns = 2 * options_.stream_write_timeout_ns;
+  target.options.stream_write_timeout_ns = or_never(2 * options_.stream_write_timeout_ns);
+  target.options.goodbye_ns = options_.goodbye_ns;
   connections_.push_back(std::make_unique<connection>(*this, std::move(target)));
   return connections_.size() - 1;
 }

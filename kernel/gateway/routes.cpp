@@ -6,8 +6,9 @@ namespace hive::gateway {
 
 namespace {
 
-constexpr std::array<route, 5> table = {{
+constexpr std::array<route, 6> table = {{
     {route_kind::health, "GET", "/health", "/health", ""},
+    {route_kind::ready, "GET", "/health/ready", "/health/ready", ""},
     {route_kind::models, "GET", "/v1/models", "/v1/models", ""},
     {.kind = route_kind::model_detail, .method = "GET", .path = "/v1/models/", .label = "/v1/models/*model", .capability = "",
      .rest = true},
