@@ -57,7 +57,7 @@ void add_limits(table &t, router_settings &r) {
   t.add("queue-depth", &r.queue_depth, "30",
         "Requests of one model that may wait for agent capacity; 0 = none.").range(0, 1'000'000);
   t.add("queue-bytes", &r.queue_bytes, "64MiB",
-        "Bytes of the bodies of one model's requests that wait for agent capacity; the first may be larger.").range(0, 1ULL << 40);
+        "Bytes of the bodies of one model's requests that may wait for agent capacity.").range(0, 1ULL << 40);
   t.add("max-tries-per-step", &r.max_tries_per_step, "3", "Agents tried in one policy step.").range(1, 100);
   t.add("max-request-bytes", &r.max_request, "10485760",
         "Largest request body under /v1; 0 = no limit.").range(0, 1ULL << 32);
