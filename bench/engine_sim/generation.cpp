@@ -78,6 +78,10 @@ void generation::on_tokens(uint32_t count, bool last) {
       flush();
       return exchange_.end();
     }
+    if (faulty_ && faulty_->hold_after >= 0 && events_ >= faulty_->hold_after) {
+      flush();
+      return sim_.model_.leave(*this);
+    }
     ++events_;
     if (sim_.options_.stamp) out_ += ": @" + std::to_string(now_ns()) + "\n";
     wire_->token(told_++, out_);

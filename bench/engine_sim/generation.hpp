@@ -17,6 +17,7 @@ class generation final : public http::responder, private sequence {
  private:
   void on_body(http::body_ptr) override;
   void on_body_failed(http::body_error) override;
+  void on_written(size_t n) override { sim_.written_ += n; }
   void on_gone(http::gone) override;
   void on_tokens(uint32_t count, bool last) override;
   bool hold_back();  // a fault that leaves nothing else to do

@@ -120,6 +120,7 @@ void simulator::set_faults(std::string_view text, std::string &error) {
   f.close_at_once = number_of(o, "close_at_once", 0) != 0;
   f.cut_after = static_cast<int>(number_of(o, "cut_after", -1));
   f.error_after = static_cast<int>(number_of(o, "error_after", -1));
+  f.hold_after = static_cast<int>(number_of(o, "hold_after", -1));
   f.role_only = number_of(o, "role_only", 0) != 0;
   f.count = static_cast<int>(number_of(o, "count", -1));
   if (const json::value *list = o.if_contains("models"); list != nullptr && list->is_array()) {
@@ -188,7 +189,8 @@ std::string simulator::models_page() const {
 std::string simulator::state_page() const {
   return json::serialize(json::object{{"running", model_.running()}, {"waiting", model_.waiting()}, {"chats", chats_},
                                       {"served", served_}, {"aborted", model_.aborted}, {"gone", gone_},
-                                      {"generated", model_.generation_total}, {"aborted_at_ns", model_.aborted_at_ns}});
+                                      {"generated", model_.generation_total}, {"aborted_at_ns", model_.aborted_at_ns},
+                                      {"bytes_written", written_}});
 }
 
 std::string simulator::metrics_page() const {

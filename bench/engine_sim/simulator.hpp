@@ -23,6 +23,7 @@ struct faults {
   bool close_at_once = false;     // close without a byte
   int cut_after = -1;             // end the connection after so many events, without a clean end
   int error_after = -1;           // an error event after so many events, then a clean end
+  int hold_after = -1;            // after so many events nothing more, and no end
   bool role_only = false;         // the first event carries no content, then it hangs
   int count = -1;                 // so many requests are faulty, then none; -1 = all
 
@@ -64,7 +65,7 @@ class simulator final : public http::service {
   simulator_options options_;
   engine_model model_;
   faults faults_;
-  uint64_t chats_ = 0, served_ = 0, gone_ = 0;
+  uint64_t chats_ = 0, served_ = 0, gone_ = 0, written_ = 0;
   std::deque<std::string> last_requests_;  // JSON texts, newest last
 };
 

@@ -135,6 +135,7 @@ void exporter::collect(observe::exposition &out) {
   if (on_.router != nullptr) collect_lines(out);
   if (on_.plugins != nullptr) collect_plugins(out);
   if (!on_.links.empty()) collect_links(out);
+  if (on_.memory != nullptr) collect_memory(out);
 }
 
 }  // namespace hive::admin

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/byte_budget.hpp"
+#include "fleet/lease_drift.hpp"
 #include "fleet/registry.hpp"
 #include "gateway/forward_line.hpp"
 #include "gateway/telemetry.hpp"
@@ -29,6 +31,8 @@ struct exported {
   const plugins::component_registry *plugins = nullptr;
   size_t queue_size = 0;
   std::vector<const link::hub_counters *> links;   // one a worker
+  const byte_budget *memory = nullptr;
+  const fleet::lease_drift *drift = nullptr;
 };
 
 class exporter final : public gateway::telemetry, private observe::collectable {
@@ -37,6 +41,8 @@ class exporter final : public gateway::telemetry, private observe::collectable {
   ~exporter() override;
   void attach(const exported &);
   std::string expose() { return metrics_.expose(); }
+  void forget_model(std::string_view model) { metrics_.forget("model", model); }
+  void sweep() { metrics_.bury(); }        // once a second
 
   // gateway::telemetry
   void on_started(std::string_view method, std::string_view route) override;
@@ -59,6 +65,7 @@ class exporter final : public gateway::telemetry, private observe::collectable {
   void collect_lines(observe::exposition &) const;
   void collect_plugins(observe::exposition &) const;
   void collect_links(observe::exposition &) const;
+  void collect_memory(observe::exposition &) const;
   // A caller's word becomes a label only when an agent serves that model.
   std::string_view model_label(std::string_view model) const;
 

@@ -189,6 +189,23 @@ void exporter::collect_links(observe::exposition &out) const {
   }
 }
 
+void exporter::collect_memory(observe::exposition &out) const {
+  const byte_budget &m = *on_.memory;
+  out.family(metric_kind::gauge, "memory_held_bytes", "Held for requests and answers: bodies, answers kept back, bytes not yet sent");
+  out.series({}, m.held());
+  out.family(metric_kind::gauge, "memory_budget_bytes", "--memory-budget; 0 = no limit");
+  out.series({}, m.limit());
+  out.family(metric_kind::counter, "memory_shed_total", "Requests refused because the budget was exceeded");
+  out.series(observe::label_text({"phase"}, {"before_body"}), m.shed_before_body.load(std::memory_order_relaxed));
+  out.series(observe::label_text({"phase"}, {"in_body"}), m.shed_in_body.load(std::memory_order_relaxed));
+  if (on_.drift != nullptr) {
+    out.family(metric_kind::gauge, "lease_drift", "Slots of agents that are taken and that no request holds; 0 or a bug");
+    out.series({}, static_cast<double>(on_.drift->value()));
+  }
+  out.family(metric_kind::counter, "memory_streams_ended_total", "Slow clients given up because the budget was exceeded");
+  out.series({}, m.slow_streams_ended.load(std::memory_order_relaxed));
+}
+
 void exporter::collect_plugins(observe::exposition &out) const {
   out.family(metric_kind::gauge, "plugin_info", "A component of a loaded plugin; always 1");
   for (const auto &library : on_.plugins->libraries()) {

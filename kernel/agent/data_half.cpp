@@ -44,6 +44,10 @@ class data_half::connection final : private link::agent_link_handler {
   void on_welcomed() override {
     if (speaks_) observe::log("agent").info("registered with router {}", address_);
     tell_models();
+    if (owner_.drain_deadline_ns_ != 0) {  // this router did not hear it when the drain began
+      const uint64_t now = now_ns();
+      link_.draining(owner_.drain_deadline_ns_ > now ? (owner_.drain_deadline_ns_ - now) / ns_per_ms : 0);
+    }
     tell_engine();
     owner_.events_.on_registered(index_);
   }
@@ -94,7 +98,8 @@ data_half::data_half(loop &home, const engine_codec &codec, const http::origin &
 data_half::~data_half() = default;
 
 size_t data_half::add_router(router_target target) {
-  target.options.stream_write_timeout_ns = 2 * options_.stream_write_timeout_ns;
+  target.options.stream_write_timeout_ns = or_never(2 * options_.stream_write_timeout_ns);
+  target.options.goodbye_ns = options_.goodbye_ns;
   connections_.push_back(std::make_unique<connection>(*this, connections_.size(), std::move(target)));
   return connections_.size() - 1;
 }
@@ -140,6 +145,7 @@ void data_half::drain_for(size_t router, uint64_t deadline_ms) {
 
 void data_half::drain(uint64_t deadline_ms) {
   proxy_.drain();
+  drain_deadline_ns_ = now_ns() + deadline_ms * ns_per_ms;
   for (auto &c : connections_)
     if (c->link().welcomed()) c->link().draining(deadline_ms);
 }

@@ -61,6 +61,7 @@ class data_half {
   proxy proxy_;
   std::vector<std::unique_ptr<connection>> connections_;
   bool dialled_ = false;
+  uint64_t drain_deadline_ns_ = 0;         // 0 = not draining
   bool engine_ready_ = false;
   std::string engine_reason_;
   std::string metadata_;

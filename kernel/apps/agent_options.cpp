@@ -25,6 +25,7 @@ agent::agent_options agent_options_of(const config::agent_settings &s) {
   o.extra_routes = s.extra_routes;
   o.http_timeout_ns = s.http_timeout.ns;
   o.stream_write_timeout_ns = s.stream_write_timeout.ns;
+  o.goodbye_ns = s.shutdown_timeout.ns;
   o.hardware_interval_ns = s.hardware_sample_interval.ns;
   o.engine_interval_ns = s.engine_sample_interval.ns;
   o.signal_interval_ns = s.routing_signal_interval.ns;

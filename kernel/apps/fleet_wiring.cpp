@@ -2,6 +2,8 @@
 
 #include "observe/log.hpp"
 
+#include <mutex>
+
 namespace hive::apps {
 
 void hub_control::probe(uint32_t worker, std::string peer_id, std::function<void(bool)> reply) {
@@ -25,7 +27,30 @@ void fleet_directory::learn_pools() {
       observe::log("policy").error("model '{}' cannot be routed: {}", pool->model(), s.text());
       continue;
     }
-    known_.insert(pool->model());
+    known_.emplace(pool->model(), 0);
+  }
+}
+
+void fleet_directory::forget_pools(uint64_t now_ns, uint64_t after_ns) {
+  for (auto each = known_.begin(); each != known_.end();) {
+    auto &[model, empty_since] = *each;
+    const auto pool = registry_.find_pool(model);
+    bool empty = true;
+    if (pool) {
+      const std::lock_guard lock(pool->mutex());
+      empty = pool->members() == 0;
+    }
+    if (!empty) empty_since = 0;
+    else if (empty_since == 0) empty_since = now_ns;
+    // An agent may have come since the look: then the pool stays.
+    if (!empty || now_ns - empty_since < after_ns || (pool && !registry_.drop_pool(model))) {
+      ++each;
+      continue;
+    }
+    observe::log("router").info("model '{}' is forgotten: no agent has served it for {} s", model, after_ns / ns_per_s);
+    router_.remove_pool(model);
+    metrics_.forget_model(model);
+    each = known_.erase(each);
   }
 }
 

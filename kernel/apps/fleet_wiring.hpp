@@ -4,7 +4,7 @@
 #pragma once
 
 #include <functional>
-#include <set>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -37,8 +37,11 @@ class hub_control final : public fleet::link_control {
 // Between hubs and registry: what may create pools runs on the control thread, which also tells the routing room of them.
 class fleet_directory final : public link::directory {
  public:
-  fleet_directory(loop &control, fleet::registry &registry, routing::router &router)
-      : control_(control), registry_(registry), router_(router) {}
+  fleet_directory(loop &control, fleet::registry &registry, routing::router &router, admin::exporter &metrics)
+      : control_(control), registry_(registry), router_(router), metrics_(metrics) {}
+
+  // Control thread, once a second: a model that nobody has served for `after_ns` goes, with its pool, line and series.
+  void forget_pools(uint64_t now_ns, uint64_t after_ns);
 
   // Ids that only agents of this process may have. Before the first agent.
   void reserve(std::set<std::string> peer_ids) { reserved_ = std::move(peer_ids); }
@@ -59,7 +62,8 @@ class fleet_directory final : public link::directory {
   loop &control_;
   fleet::registry &registry_;
   routing::router &router_;
-  std::set<std::string> known_;
+  admin::exporter &metrics_;
+  std::map<std::string, uint64_t> known_;  // control thread; since when it has had no agent, 0 = it has one
   std::set<std::string> reserved_;
 };
 

@@ -1,5 +1,6 @@
 #include "apps/router_app.hpp"
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <boost/asio/signal_set.hpp>
@@ -20,12 +21,13 @@ namespace hive::apps {
 
 // One worker: its loop, its hub over its own transport instance, its HTTP server.
 struct router_app::unit {
+  explicit unit(byte_budget &budget) : memory(budget) {}
   loop home;
+  byte_share memory;  // what is held when all below is gone is nothing
   std::unique_ptr<plugins::instance> transport, own_transport;
   std::unique_ptr<link::router_hub> hub;
   std::unique_ptr<gateway::worker> gateway;
   std::unique_ptr<http::server> server;
-  std::atomic<size_t> busy{1};  // of the server; until its loop has told for the first time, not idle
   std::thread thread;
 
   ~unit() {
@@ -64,11 +66,31 @@ class router_app::metrics_page final : public http::service {
   http::server server_;
 };
 
+namespace {
+
+// An even share of what is configured, and of what the descriptors allow: libzmq aborts when it finds none.
+size_t connections_a_worker(const config::router_settings &s) {
+  auto most = static_cast<uint64_t>(s.max_connections);
+  rlimit descriptors;
+  // An eighth is kept for agents, files and what is being closed.
+  if (getrlimit(RLIMIT_NOFILE, &descriptors) == 0 && descriptors.rlim_cur - descriptors.rlim_cur / 8 < most) {
+    const uint64_t room = descriptors.rlim_cur - descriptors.rlim_cur / 8;
+    observe::log("router").warn("{} descriptors are allowed: at most {} client connections, not {}", descriptors.rlim_cur, room, most);
+    most = room;
+  }
+  const auto workers = static_cast<uint64_t>(s.workers);
+  return (most + workers - 1) / workers;
+}
+
+}  // namespace
+
 router_app::router_app(const config::router_settings &settings)
     : settings_(settings),
+      memory_(settings.memory_budget.bytes),
       exporter_(program_version),
       housekeeping_timer_([this] { housekeeping(); }),
-      drain_timer_([this] { check_drained(); }) {}
+      drain_timer_([this] { check_drained(); }),
+      drain_({.delay_ns = settings.drain_delay.ns, .timeout_ns = settings.drain_timeout.ns}) {}
 
 router_app::~router_app() {
   stop_units();
@@ -127,10 +149,11 @@ status router_app::start() {
   outcomes_ = std::make_unique<outcomes>(*fleet_, exporter_);
   routing::router_options r;
   r.line.depth = static_cast<size_t>(settings_.queue_depth);
+  r.line.bytes = settings_.queue_bytes.bytes;
   r.max_tries = static_cast<uint32_t>(settings_.max_tries_per_step);
   router_ = std::make_unique<routing::router>(*components_, fleet_->columns(), *outcomes_, r);
   if (const status s = load_policy(true); !s) return s;
-  directory_ = std::make_unique<fleet_directory>(control_, *fleet_, *router_);
+  directory_ = std::make_unique<fleet_directory>(control_, *fleet_, *router_, exporter_);
 
   forwards_ = std::make_unique<gateway::forward_line>(static_cast<size_t>(settings_.max_concurrent),
                                                       static_cast<size_t>(settings_.queue_size));
@@ -159,7 +182,7 @@ status router_app::start() {
   std::vector<const link::hub_counters *> links;
   for (const auto &u : units_)
     if (u->hub) links.push_back(&u->hub->counters());
-  exporter_.attach({fleet_.get(), router_.get(), forwards_.get(), &stages_, &plugins_, static_cast<size_t>(settings_.queue_size), links});
+  exporter_.attach({fleet_.get(), router_.get(), forwards_.get(), &stages_, &plugins_, static_cast<size_t>(settings_.queue_size), links, &memory_, &drift_});
   metrics_page_ = std::make_unique<metrics_page>(control_, exporter_);
   if (const status s = metrics_page_->listen(settings_.metrics.text()); !s) return s.at("metrics-port");
   return {};
@@ -187,7 +210,7 @@ status router_app::start_hub(unit &u, uint32_t worker, uint64_t boot_id, const s
   h.secrets = secrets;
   h.session_ttl_ns = settings_.session_ttl.ns;
   h.heartbeat_ns = settings_.heartbeat_interval.ns;
-  h.write_timeout_ns = settings_.stream_write_timeout.ns;
+  h.write_timeout_ns = or_never(settings_.stream_write_timeout.ns);
   h.slot_release_at_head = settings_.slot_release == "headers";
   h.router_boot_id = boot_id;
   h.worker = worker;
@@ -211,7 +234,8 @@ status router_app::start_units() {
   std::random_device random;
   const uint64_t boot_id = (static_cast<uint64_t>(random()) << 32) | random();
   http::server_limits limits;
-  limits.write_stall_timeout_ns = settings_.stream_write_timeout.ns;
+  limits.write_stall_timeout_ns = or_never(settings_.stream_write_timeout.ns);
+  limits.max_connections = connections_a_worker(settings_);
   limits.half_close_is_gone = settings_.client_half_close != "allow";
   config::address http = settings_.http;
   std::vector<hub_place> places;
@@ -221,7 +245,8 @@ status router_app::start_units() {
   if (secrets.empty() && !embedded_->empty()) secrets.push_back(to_hex(link::random_nonce()));
 
   for (uint32_t i = 0; i < workers; ++i) {
-    auto u = std::make_unique<unit>();
+    auto u = std::make_unique<unit>(memory_);
+    limits.memory = &u->memory;
     if (const status s = start_hub(*u, i, boot_id, secrets); !s) return s;
     if (!embedded_->empty()) {
       const auto name = u->hub->listen_own("127.0.0.1:0");
@@ -229,8 +254,8 @@ status router_app::start_units() {
       inside.push_back({&u->home, *name});
     }
     places.push_back({&u->home, u->hub.get()});
-    gateway::worker_context context{u->home, u->hub.get(), *router_, *forwards_, exporter_, stages_, gateway_options_};
-    u->gateway = std::make_unique<gateway::worker>(context, *models_, *api_);
+    gateway::worker_context context{u->home, u->hub.get(), *router_, *forwards_, exporter_, stages_, gateway_options_, &u->memory};
+    u->gateway = std::make_unique<gateway::worker>(context, *models_, *api_, ready_);
     u->server = std::make_unique<http::server>(u->home, *u->gateway, limits);
     if (const status s = u->server->listen(http.text(), workers > 1); !s) return s.at("http-port");
     if (http.port == 0) http.port = u->server->port();  // the other workers share what the first one got
@@ -279,10 +304,11 @@ void router_app::run() {
       else observe::log("policy").info("policy loaded");
       return;
     }
-    if (draining_) return control_.stop();  // a second signal ends it now
+    if (drain_.begun()) return control_.stop();  // a second signal ends it now
     begin_drain();
   };
   signals.async_wait(on_signal);
+  ready_.enter(gateway::readiness::phase::serving);
   housekeeping();
   write_line(static_cast<int>(settings_.ready_fd), ready_line());
   observe::log("router").info("serving {} on {} worker(s); agents at {}; metrics on {}", units_.front()->server->address(),
@@ -296,13 +322,39 @@ void router_app::housekeeping() {
   fleet_->tick();
   tell_first_request();
   const uint64_t now = now_ns();
+  watch_memory(now);
   if (now >= next_second_ns_) {
     next_second_ns_ = now + ns_per_s;
     router_->sweep();
+    directory_->forget_pools(now, settings_.remove_after.ns);
+    exporter_.sweep();
+    sample_drift();
     const uint64_t errors = history_->stats().write_errors.load(std::memory_order_relaxed);
     if (errors != told_write_errors_)
       observe::log("storage").warn("agents' history could not be written {} time(s) since the start; it is kept in memory and tried again", errors);
     told_write_errors_ = errors;
+    ready_.storage(!history_->stats().failing.load(std::memory_order_relaxed));
+  }
+}
+
+void router_app::sample_drift() {
+  const int64_t taken = fleet_->slots_taken();
+  int64_t held = stages_.leases.load(std::memory_order_relaxed);
+  for (const auto &u : units_)
+    if (u->hub) held += static_cast<int64_t>(uint64_t(u->hub->counters().slots_held));
+  drift_.sample(taken, held);
+}
+
+// New work is refused the moment the budget is exceeded; what runs gets a second to shrink by itself.
+void router_app::watch_memory(uint64_t now) {
+  if (!memory_.over()) {
+    over_budget_since_ns_ = 0;
+  } else if (over_budget_since_ns_ == 0) {
+    over_budget_since_ns_ = now;
+    observe::log("router").warn("{} bytes are held for requests and answers, more than --memory-budget: new requests get 503", memory_.held());
+  } else if (now - over_budget_since_ns_ > ns_per_s) {
+    for (auto &u : units_)
+      u->home.post([unit = u.get()] { unit->gateway->relieve(); });
   }
 }
 
@@ -316,31 +368,47 @@ void router_app::tell_first_request() {
 }
 
 void router_app::begin_drain() {
-  draining_ = true;
-  drain_deadline_ns_ = now_ns() + settings_.drain_timeout.ns;
-  observe::log("router").info("draining for at most {} s", settings_.drain_timeout.ns / ns_per_s);
-  for (auto &u : units_)
-    u->home.post([unit = u.get()] {
-      unit->gateway->drain();
-      unit->server->stop_accepting();
-      unit->server->drain();
-      unit->busy.store(unit->server->busy());
-    });
-  control_.arm_in(drain_timer_, 50 * ns_per_ms);
+  ready_.enter(gateway::readiness::phase::draining);
+  busy_ = std::make_unique<survey>(units_.size());
+  drain_.begin(now_ns());
+  observe::log("router").info("leaving: not ready from now on, new requests are refused after {} ms, running ones get {} s",
+                              settings_.drain_delay.ns / ns_per_ms, settings_.drain_timeout.ns / ns_per_s);
+  check_drained();
 }
 
 void router_app::check_drained() {
-  size_t busy = 0;
+  using act = drain_plan::act;
+  const auto busy = busy_->total();
+  const act what = drain_.step(now_ns(), busy);
   for (auto &u : units_) {
-    busy += u->busy.load();
-    u->home.post([unit = u.get()] { unit->busy.store(unit->server->busy()); });
+    unit *one = u.get();
+    if (what == act::refuse) {
+      one->home.post([one] {
+        one->gateway->drain();
+        one->server->drain();
+      });
+    } else if (what == act::cut) {
+      one->home.post([one] { one->gateway->shut_down(); });
+    } else if (what == act::close) {
+      one->home.post([one] {
+        one->server->stop_accepting();
+        one->server->close_idle();
+      });
+    }
   }
-  if (busy == 0 || now_ns() >= drain_deadline_ns_) {
-    if (busy > 0) observe::log("router").warn("{} request(s) did not finish in time", busy);
+  if (what == act::cut) observe::log("router").warn("{} connection(s) were not done in time and are cut", busy.value_or(0));
+  if (what == act::stop) {
     stop_units();
     return control_.stop();
   }
-  control_.arm_in(drain_timer_, 20 * ns_per_ms);
+  if (what != act::none || busy) ask_busy();
+  control_.arm_in(drain_timer_, 10 * ns_per_ms);
+}
+
+void router_app::ask_busy() {
+  const uint64_t round = busy_->ask();
+  for (size_t i = 0; i < units_.size(); ++i)
+    units_[i]->home.post([this, round, i] { busy_->answer(i, round, units_[i]->server->busy()); });
 }
 
 void router_app::stop_units() {

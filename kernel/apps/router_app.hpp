@@ -10,11 +10,14 @@
 #include "admin/api.hpp"
 #include "admin/exporter.hpp"
 #include "admin/fleet_json.hpp"
+#include "apps/drain.hpp"
 #include "apps/embedded.hpp"
 #include "apps/first_request.hpp"
 #include "apps/fleet_wiring.hpp"
 #include "apps/plugin_host.hpp"
+#include "base/byte_budget.hpp"
 #include "config/router_settings.hpp"
+#include "fleet/lease_drift.hpp"
 #include "gateway/worker.hpp"
 #include "http/server.hpp"
 #include "link/router_hub.hpp"
@@ -43,13 +46,19 @@ class router_app {
   std::string ready_line() const;
   void housekeeping();
   void tell_first_request();
+  void watch_memory(uint64_t now);
+  void sample_drift();
   void begin_drain();
   void check_drained();
+  void ask_busy();
   void stop_units();
   void await_signal();
 
   const config::router_settings settings_;
   loop control_;
+  byte_budget memory_;
+  gateway::readiness ready_;
+  fleet::lease_drift drift_;
   admin::exporter exporter_;
   plugins::component_registry plugins_;
   std::unique_ptr<plugin_host> host_;
@@ -78,9 +87,10 @@ class router_app {
 
   callback_timer housekeeping_timer_, drain_timer_;
   uint64_t next_second_ns_ = 0, told_write_errors_ = 0;
-  uint64_t drain_deadline_ns_ = 0;
-  bool draining_ = false;
   bool first_request_told_ = false;
+  uint64_t over_budget_since_ns_ = 0;      // 0 = not over
+  drain_plan drain_;
+  std::unique_ptr<survey> busy_;
   std::vector<std::string> link_addresses_;
 };
 

@@ -17,6 +17,9 @@ inline uint64_t now_ns() {
   return static_cast<uint64_t>(t.tv_sec) * ns_per_s + static_cast<uint64_t>(t.tv_nsec);
 }
 
+// A limit of which 0 means off, as something that can be added to a time and never comes: a hundred years.
+constexpr uint64_t or_never(uint64_t limit_ns) { return limit_ns == 0 ? ns_per_s * 3600 * 24 * 36'500 : limit_ns; }
+
 inline uint64_t unix_ms() {
   timespec t;
   clock_gettime(CLOCK_REALTIME, &t);

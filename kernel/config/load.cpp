@@ -127,20 +127,33 @@ environment process_environment() {
   return out;
 }
 
-std::string router_reference() {
+namespace {
+
+std::string router_page(std::string (table::*text)() const) {
   router_settings any;
   table t("hivenet-router", "HIVENET_ROUTER_");
   add_program_rows(t, any, true);
   add_rows(t, any);
-  return t.markdown();
+  return (t.*text)();
 }
 
-std::string agent_reference() {
+std::string agent_page(std::string (table::*text)() const) {
   agent_settings any;
   table t("hivenet-agent", "HIVENET_ROUTER_AGENT_");
   add_program_rows(t, any, false);
   add_rows(t, any, "");
-  return t.markdown();
+  return (t.*text)();
+}
+
+}  // namespace
+
+std::string router_reference() { return router_page(&table::markdown); }
+std::string agent_reference() { return agent_page(&table::markdown); }
+
+std::string limits_reference() {
+  return "# Limits and timeouts\n\nMade by `hive-settings-docs` from the programs' own tables; do not edit. What happens at each limit, and the limits "
+         "that no setting moves: [limits.md](../limits.md).\n" +
+         router_page(&table::limits) + agent_page(&table::limits);
 }
 
 }  // namespace hive::config

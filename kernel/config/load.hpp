@@ -29,8 +29,9 @@ loaded<agent_settings> load_agent(const std::vector<std::string> &arguments, con
 
 environment process_environment();
 
-// The reference pages docs/reference/settings-{router,agent}.md.
+// The reference pages docs/reference/settings-{router,agent}.md and limits.md.
 std::string router_reference();
 std::string agent_reference();
+std::string limits_reference();
 
 }  // namespace hive::config

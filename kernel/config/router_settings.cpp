@@ -68,9 +68,16 @@ void add_limits(table &t, router_settings &r) {
   t.add("max-concurrent", &r.max_concurrent, "50", "Requests that are forwarded at once.").range(1, 1'000'000);
   t.add("queue-depth", &r.queue_depth, "30",
         "Requests of one model that may wait for agent capacity; 0 = none.").range(0, 1'000'000);
+  t.add("queue-bytes", &r.queue_bytes, "64MiB",
+        "Bytes of the bodies of one model's requests that may wait for agent capacity.").range(0, 1ULL << 40);
   t.add("max-tries-per-step", &r.max_tries_per_step, "3", "Agents tried in one policy step.").range(1, 100);
   t.add("max-request-bytes", &r.max_request, "10485760",
         "Largest request body under /v1; 0 = no limit.").range(0, 1ULL << 32);
+  t.add("memory-budget", &r.memory_budget, "512MiB",
+        "Bytes that may be held for requests and answers. Above it new requests get 503, an answer that holds over 64 KiB stops "
+        "its engine, and after 1 s the largest of those ends as client_slow. 0 = no limit.").range(0, 1ULL << 40);
+  t.add("max-connections", &r.max_connections, "16384",
+        "Client connections over all workers; further ones wait to be accepted. Descriptors may allow fewer.").range(1, 1'000'000);
   t.add("request-timeout", &r.request_timeout, "60s",
         "One deadline over waiting, tries, forwarding and the whole stream.").range(100 * ms, day);
   t.add("stream-timeout", &r.stream_timeout, "0s",
@@ -79,7 +86,10 @@ void add_limits(table &t, router_settings &r) {
         "A client that takes no byte for this long is dropped; 0 = off.").range(0, day);
   t.add("sse-keepalive", &r.sse_keepalive, "0s",
         "A stream that is silent for this long gets a comment line between two events; 0 = off.").range(0, hour);
-  t.add("drain-timeout", &r.drain_timeout, "30s", "How long running requests may take at shutdown.").range(0, day);
+  t.add("drain-delay", &r.drain_delay, "0s",
+        "How long /health/ready already answers 503 at shutdown before new requests are refused.").range(0, hour);
+  t.add("drain-timeout", &r.drain_timeout, "30s",
+        "How long running requests may take at shutdown, after the delay.").range(0, day);
   t.add("slot-release", &r.slot_release, "stream_end",
         "When an agent's slot is free again.").choices({"stream_end", "headers"});
   t.add("client-half-close", &r.client_half_close, "gone",
@@ -240,6 +250,9 @@ void finish(const table &t, router_settings &r, std::vector<status> &problems, s
     if (less.ns < more.ns) return;
     problems.push_back(fail(errc::invalid, format_duration(less.ns) + " must be less than " + b + " (" + format_duration(more.ns) + ")", a));
   };
+  if (r.memory_budget.bytes != 0 && r.memory_budget.bytes < r.max_request.bytes)
+    problems.push_back(fail(errc::invalid, std::to_string(r.memory_budget.bytes) + " bytes must not be less than max-request-bytes (" +
+                                               std::to_string(r.max_request.bytes) + "): such a request could never be taken", "memory-budget"));
   must_be_less("heartbeat-interval", r.heartbeat_interval, "unhealthy-after", r.unhealthy_after);
   must_be_less("unhealthy-after", r.unhealthy_after, "remove-after", r.remove_after);
   if (r.session_ttl.ns <= 5 * minute)

@@ -27,9 +27,12 @@ struct router_settings : program_settings {
   int64_t workers = 0;               // resolved, at least 1
   int64_t queue_size = 0, max_concurrent = 0, queue_depth = 0, max_tries_per_step = 0;
   byte_count max_request;            // 0 = no limit
+  byte_count memory_budget;          // 0 = no limit
+  byte_count queue_bytes;
+  int64_t max_connections = 0;
   duration request_timeout;
   duration stream_timeout;           // 0 = off: request_timeout covers the stream
-  duration stream_write_timeout, drain_timeout;
+  duration stream_write_timeout, drain_delay, drain_timeout;
   duration sse_keepalive;            // 0 = off
   std::string slot_release;          // stream_end | headers
   std::string client_half_close;     // gone | allow

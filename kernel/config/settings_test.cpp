@@ -368,7 +368,9 @@ TEST(workers, default_follows_the_cores) {
 }
 
 TEST(reference, pages_in_the_tree_are_those_of_the_table) {
-  const std::pair<const char *, std::string> pages[] = {{"/settings-router.md", router_reference()}, {"/settings-agent.md", agent_reference()}};
+  const std::pair<const char *, std::string> pages[] = {{"/settings-router.md", router_reference()},
+                                                     {"/settings-agent.md", agent_reference()},
+                                                     {"/limits.md", limits_reference()}};
   for (const auto &[name, want] : pages) {
     std::ifstream in(std::string(HIVE_REFERENCE_DIR) + name);
     std::stringstream text;

@@ -83,6 +83,7 @@ class table {
   std::string resolved() const;                       // --print-config; rows inside a map (plugins.dirs) come last
   std::string help() const;
   std::string markdown() const;                       // the reference page
+  std::string limits() const;                         // a table of what bounds something: counts, bytes, durations
 
  private:
   status put(setting &, const std::vector<std::string> &values, origin, std::string source);

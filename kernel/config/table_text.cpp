@@ -191,4 +191,16 @@ std::string table::markdown() const {
   return out;
 }
 
+std::string table::limits() const {
+  std::string out = "\n## " + program_ + "\n\n| Setting | Default | From, to | What it bounds |\n|---|---|---|---|\n";
+  for (const setting &row : rows_) {
+    const bool descriptor = row.name.ends_with("-fd");
+    if (!row.has_range || row.is_later || !row.unused_why.empty() || descriptor) continue;
+    const std::string built_in = default_of(row);
+    out += "| " + (row.has_flag ? "`--" + row.name + "`" : "`" + row.key + "`") + " | " + (built_in.empty() ? "" : "`" + built_in + "`") +
+           " | " + range_of(row) + " | " + cell(row.help) + " |\n";
+  }
+  return out;
+}
+
 }  // namespace hive::config

@@ -128,9 +128,11 @@ void history::write(storage_client &client, const std::vector<std::shared_ptr<ag
   if (ops.empty()) return;
   if (const status s = client.write(ops); !s) {
     stats_.write_errors.fetch_add(1, std::memory_order_relaxed);
+    stats_.failing.store(true, std::memory_order_relaxed);
     for (const std::shared_ptr<agent> *a : taken) (*a)->dirty.store(true, std::memory_order_release);
     return;
   }
+  stats_.failing.store(false, std::memory_order_relaxed);
   stats_.records_written.fetch_add(ops.size(), std::memory_order_relaxed);
 }
 

@@ -37,6 +37,7 @@ std::optional<history_record> parse_history(std::string_view json);  // empty = 
 
 struct history_stats {
   std::atomic<uint64_t> flushes{0}, records_written{0}, write_errors{0}, read_errors{0}, corrupt{0}, warm_starts{0};
+  std::atomic<bool> failing{false};                  // the last write did not succeed
 };
 
 class history {

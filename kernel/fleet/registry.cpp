@@ -87,6 +87,33 @@ std::vector<std::shared_ptr<pool>> registry::pools() const {
   return all;
 }
 
+int64_t registry::slots_taken() const {
+  std::shared_lock lock(mutex_);
+  int64_t taken = 0;
+  for (const auto &[id, m] : members_)
+    if (m->who) taken += m->who->slots.load().first;
+  for (const auto &[id, who] : departed_) {
+    const member_ptr back = find_member(id);
+    if (const auto a = who.lock(); a && (!back || back->who != a)) taken += a->slots.load().first;
+  }
+  return taken;
+}
+
+// Joining happens under mutex_ too, so nobody joins between the look and the taking out.
+std::shared_ptr<pool> registry::drop_pool(std::string_view model) {
+  std::unique_lock lock(mutex_);
+  std::unique_lock pools_lock(pools_mutex_);
+  const auto found = pools_.find(model);
+  if (found == pools_.end()) return nullptr;
+  {
+    std::lock_guard pool_lock(found->second->mutex());
+    if (found->second->members() > 0) return nullptr;
+  }
+  std::shared_ptr<pool> out = std::move(found->second);
+  pools_.erase(found);
+  return out;
+}
+
 std::shared_ptr<pool> registry::pool_for(const std::string &model) {
   std::unique_lock lock(pools_mutex_);
   std::shared_ptr<pool> &p = pools_[model];

@@ -82,6 +82,41 @@ TEST_F(registry_of_two_workers, an_agent_is_routable_with_all_its_links_and_not_
   EXPECT_EQ(reg.find_pool("m")->free_slots(), 2u);
 }
 
+TEST_F(registry_of_two_workers, a_pool_is_dropped_only_when_nobody_serves_it_and_who_returns_gets_a_new_one) {
+  connect(1);
+  EXPECT_EQ(reg.drop_pool("nothing"), nullptr);
+  EXPECT_EQ(reg.drop_pool("m"), nullptr) << "it has a member";
+  reg.link_lost({0, 10}, "cut");
+  reg.link_lost({1, 11}, "cut");
+  EXPECT_EQ(reg.drop_pool("m"), nullptr) << "its agent may come back";
+  reg.goodbye("A");
+  const auto kept = reg.find_pool("m");
+  EXPECT_EQ(reg.drop_pool("m"), kept);
+  EXPECT_EQ(reg.find_pool("m"), nullptr);
+  connect(2);
+  ASSERT_NE(reg.find_pool("m"), nullptr);
+  EXPECT_NE(reg.find_pool("m"), kept) << "whoever holds the old one is not mixed up with the new";
+  EXPECT_EQ(reg.find_pool("m")->free_slots(), 2u);
+}
+
+TEST_F(registry_of_two_workers, slots_taken_are_counted_while_leases_are_out_also_of_removed_agents) {
+  connect(1);
+  const auto who = a();
+  const auto p = reg.find_pool("m");
+  {
+    pool_section section(*p);
+    ASSERT_TRUE(p->take(0));
+  }
+  lease held(who, who->info(), p);
+  EXPECT_EQ(reg.slots_taken(), 1);
+  reg.goodbye("A");
+  EXPECT_EQ(reg.slots_taken(), 1);
+  connect(2);
+  EXPECT_EQ(reg.slots_taken(), 1) << "the same agent, counted once";
+  held.reset();
+  EXPECT_EQ(reg.slots_taken(), 0);
+}
+
 TEST_F(registry_of_two_workers, further_links_need_the_owners_boot_id) {
   EXPECT_EQ(authenticate(2, 7, 1).kick_code, "removed");
   authenticate(1, 7);

@@ -20,6 +20,10 @@ uint64_t estimated_prompt_tokens(const request_scan &scan) {
   return std::max<uint64_t>((scan.text_bytes * 5 + 15) / 16, 4 * scan.messages);
 }
 
+api_error no_memory() {
+  return make_error("queue_full", "the router holds as many bytes of requests and answers as --memory-budget allows", "router", 1);
+}
+
 }  // namespace
 
 relay::relay(worker_context &context, http::exchange &exchange, const route &r, std::string request_id)
@@ -32,11 +36,15 @@ relay::relay(worker_context &context, http::exchange &exchange, const route &r, 
       client_(exchange.client_address()),
       started_ns_(exchange.arrived_ns()),
       started_unix_ms_(unix_ms()),
-      deadline_ns_(started_ns_ + context.options.request_timeout_ns) {
+      deadline_ns_(started_ns_ + context.options.request_timeout_ns),
+      held_claim_(context.memory) {
+  place_.owner = this;
+  if (context_.live != nullptr) context_.live->push_back(place_);
   context_.records.on_started(method_, route_.label);
 }
 
 relay::~relay() {
+  take_lease();
   if (!recorded_) record(ended::shutdown, 499, "shutting_down");
   set_stage(nullptr);
 }
@@ -47,10 +55,22 @@ void relay::set_stage(std::atomic<int64_t> *stage) {
   if (stage_ != nullptr) stage_->fetch_add(1, std::memory_order_relaxed);
 }
 
+fleet::lease relay::take_lease() {
+  if (lease_) context_.stages.leases.fetch_sub(1, std::memory_order_relaxed);
+  return std::move(lease_);
+}
+
 void relay::start() {
   set_stage(&context_.stages.reading_body);
   context_.home.arm(*this, deadline_ns_);
-  exchange_.read_body(context_.options.max_body_bytes == 0 ? UINT64_MAX : context_.options.max_body_bytes);
+  const uint64_t most = context_.options.max_body_bytes == 0 ? UINT64_MAX : context_.options.max_body_bytes;
+  // Before the body is read, and before 100 Continue. What is too long anyway is told so.
+  if (const uint64_t length = exchange_.head().content_length.value_or(0);
+      length <= most && context_.memory != nullptr && !context_.memory->budget().fits(length)) {
+    context_.memory->budget().shed_before_body.fetch_add(1, std::memory_order_relaxed);
+    return refuse(ended::rejected_memory, no_memory());
+  }
+  exchange_.read_body(most, true);
 }
 
 void relay::on_body_failed(http::body_error why) {
@@ -68,6 +88,9 @@ void relay::on_body_failed(http::body_error why) {
       error.status = 408;
       return refuse(ended::rejected_request, error);
     }
+    case http::body_error::over_budget:
+      context_.memory->budget().shed_in_body.fetch_add(1, std::memory_order_relaxed);
+      return refuse(ended::rejected_memory, no_memory());
   }
 }
 
@@ -129,6 +152,7 @@ void relay::on_parked() {
 
 void relay::on_lease(fleet::lease lease, std::string_view step) {
   lease_ = std::move(lease);
+  context_.stages.leases.fetch_add(1, std::memory_order_relaxed);
   step_ = step;
   agent_ = lease_.who()->peer_id();
   attempt_open_ = true;
@@ -144,7 +168,7 @@ void relay::dispatch() {
 
   set_stage(&context_.stages.forwarding);
   mode_ = mode::none;
-  held_.clear();
+  let_go();
   engine_fields_.clear();
   engine_class_.clear();
   engine_message_.clear();
@@ -183,7 +207,7 @@ void relay::dispatch() {
 
   link::stream_failure why;
   const std::string peer = agent_;
-  stream_ = context_.hub->open(peer, open, *this, std::make_unique<slot_keeper>(std::move(lease_)), why);
+  stream_ = context_.hub->open(peer, open, *this, std::make_unique<slot_keeper>(take_lease()), why);
   if (stream_) return;
   if (why.why != link::cause::protocol) return on_failed(why);
   // The client's own header fields do not fit the link: nobody else could take them either.
@@ -202,7 +226,7 @@ void relay::retry(attempt_result result, api_error error, std::string_view cause
   scanner_.reset();
   usage_ = {};
   mode_ = mode::none;
-  held_.clear();
+  let_go();
   if (holds_slot()) return look_for_agent();
   // A stream gave its forward slot back at HEAD; the next attempt needs one again.
   set_stage(&context_.stages.selecting);
@@ -262,7 +286,7 @@ void relay::on_timer() {
   const bool blame = stream_ && !committed_;
   if (stream_) stream_->cancel(link::cause::deadline);
   stream_.reset();
-  lease_.reset();
+  take_lease();
   end_attempt(blame ? attempt_result::timed_out : attempt_result::cancelled);
   const api_error error = make_error("request_timeout", "the request's deadline has passed");
   if (committed_) return break_off(ended::deadline, error);
@@ -273,7 +297,7 @@ void relay::on_gone(http::gone why) {
   const bool slow = why == http::gone::client_slow;
   if (stream_) stream_->cancel(slow ? link::cause::client_slow : link::cause::client_gone);
   stream_.reset();
-  lease_.reset();
+  take_lease();
   end_attempt(attempt_result::cancelled);
   record(why == http::gone::shutdown ? ended::shutdown : slow ? ended::client_slow : ended::client_gone,
          committed_ && why != http::gone::client_left ? engine_status_ : 499, slow ? "client_slow" : "client_gone");

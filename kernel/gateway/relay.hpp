@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/byte_budget.hpp"
 #include "base/loop.hpp"
 #include "gateway/error.hpp"
 #include "gateway/forward_line.hpp"
@@ -36,9 +37,13 @@ struct gateway_options {
   std::vector<config::allowed_route> extra_routes;
   uint64_t sse_keepalive_ns = 0;                 // a silent stream gets a comment line after this; 0 = never
   std::vector<std::string> cors_origins;         // of browsers' pages; empty = none
+  size_t pressed_stream_bytes = 64 * 1024;       // what one answer may hold while the byte budget is exceeded
 };
 
 class models_view;
+class relay;
+// The relays of one worker, in the order in which they began.
+struct relay_list : detail::hook_list {};
 
 // What a relay works with; all of it outlives every request of the worker.
 struct worker_context {
@@ -49,8 +54,10 @@ struct worker_context {
   telemetry &records;
   stage_gauges &stages;
   const gateway_options &options;
-  request_scanner *scanner = nullptr;      // the worker's parser; set by the worker
-  const models_view *models = nullptr;     // set by the worker, too
+  byte_share *memory = nullptr;            // null: nothing is counted or refused for want of it
+  request_scanner *scanner = nullptr;      // the worker's parser; set by the worker, as is what follows
+  relay_list *live = nullptr;
+  const models_view *models = nullptr;
 };
 
 class relay final : public http::responder,
@@ -63,7 +70,17 @@ class relay final : public http::responder,
   ~relay() override;
   void start();
 
+  // For whom walks the list of live relays; an ended one is passed over.
+  static relay &of(detail::hook &h) { return *static_cast<place &>(h).owner; }
+  bool over() const { return recorded_; }
+  size_t unsent() const;                   // answer bytes that the client has not taken
+  void end_slow();                         // gives up a client that takes too little: client_slow, at the end of the turn
+  void shut_down();                        // the drain's time is up: 503, or an error event and a cut
+
  private:
+  struct place : detail::hook {
+    relay *owner = nullptr;
+  };
   enum class mode { none, stream, buffer, error };
 
   // http::responder
@@ -86,6 +103,10 @@ class relay final : public http::responder,
   // loop_timer: the deadline
   void on_timer() override;
 
+  bool pressed() const { return context_.memory != nullptr && context_.memory->budget().over(); }
+  void hold(std::string_view bytes);
+  void let_go();
+  void give_credit();
   void look_for_agent();
   void dispatch();
   std::optional<scan_error> scan_body();
@@ -107,8 +128,10 @@ class relay final : public http::responder,
   void record(ended, int status, std::string_view code);
   std::vector<http::field> answer_fields(bool streaming) const;
   void set_stage(std::atomic<int64_t> *);
+  fleet::lease take_lease();
 
   worker_context &context_;
+  place place_;
   http::exchange &exchange_;
   const route &route_;
   const std::string request_id_;
@@ -139,7 +162,9 @@ class relay final : public http::responder,
   bool usage_in_characters_ = false;       // ":usage" of HEAD
   std::vector<std::pair<std::string, std::string>> engine_fields_;
   std::string held_;                       // answer bytes not passed on yet
+  byte_claim held_claim_;
   size_t buffered_credit_ = 0;             // of the bytes being written: credit that was returned when they were held
+  size_t owed_ = 0;                        // credit of bytes written, kept back while memory is short
   std::optional<http::sse_scanner> scanner_;
   bool at_event_end_ = true;               // the stream's bytes so far end with a whole event
   bool usage_asked_ = false;               // by us; the filter keeps the engine's answer from the client

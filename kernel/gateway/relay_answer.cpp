@@ -60,7 +60,7 @@ void relay::on_data(std::string_view bytes) {
     case mode::buffer: return buffer_data(bytes);
     case mode::error:
       if (held_.size() < context_.options.error_body_bytes)
-        held_.append(bytes.substr(0, context_.options.error_body_bytes - held_.size()));
+        hold(bytes.substr(0, context_.options.error_body_bytes - held_.size()));
       stream_->consumed(bytes.size());
       return;
     case mode::none: return;
@@ -82,7 +82,7 @@ void relay::stream_data(std::string_view bytes) {
     exchange_.write(bytes);
     return;
   }
-  held_.append(bytes);
+  hold(bytes);
   const http::stream_facts &facts = scanner_->facts();
   if (facts.error && !facts.content) {
     std::string message = "the engine reported an error: " + facts.error_text;
@@ -98,9 +98,10 @@ void relay::buffer_data(std::string_view bytes) {
     exchange_.write(bytes);
     return;
   }
-  held_.append(bytes);
+  hold(bytes);
   stream_->consumed(bytes.size());
-  if (held_.size() > context_.options.buffered_answer_bytes) commit();
+  const auto &limits = context_.options;
+  if (held_.size() > (pressed() ? limits.pressed_stream_bytes : limits.buffered_answer_bytes)) commit();
 }
 
 std::vector<http::field> relay::answer_fields(bool streaming) const {
@@ -140,7 +141,8 @@ void relay::commit() {
   }
   exchange_.write(held_);
   buffered_credit_ = already_returned;
-  held_ = std::string();
+  let_go();
+  body_.reset();  // nobody will be asked again
 }
 
 // A comment line alone: with an empty line behind it two official SDKs dispatch an empty event. Only between events, and only to
@@ -159,7 +161,8 @@ void relay::on_written(size_t bytes) {
   // What was buffered before the commit has had its credit back already.
   const size_t skip = std::min(bytes, buffered_credit_);
   buffered_credit_ -= skip;
-  if (stream_ && bytes > skip) stream_->consumed(bytes - skip);
+  owed_ += bytes - skip;
+  give_credit();
 }
 
 void relay::on_end(const link::usage &from_agent) {
@@ -233,7 +236,7 @@ void relay::judge_engine_error() {
 void relay::on_failed(const link::stream_failure &failure) {
   stream_.reset();
   if (!attempt_open_) return;
-  lease_.reset();
+  take_lease();
   using link::cause;
   const std::string_view label = to_string(failure.why);
   std::string words = failure.message.empty() ? std::string(label) : failure.message;
@@ -243,7 +246,7 @@ void relay::on_failed(const link::stream_failure &failure) {
   if (!refusal && !sampled_ && failure.rtt_ms > 0) session_->sample(failure.rtt_ms);
 
   if (committed_) {
-    const bool lost = failure.why == cause::link_lost;
+    const bool lost = failure.why == cause::link_lost || failure.why == cause::shutdown;
     const bool slow = failure.why == cause::client_slow;
     end_attempt(slow ? attempt_result::cancelled : attempt_result::broken);
     return break_off(slow ? ended::client_slow : lost ? ended::agent_lost : ended::engine_error,
@@ -262,6 +265,7 @@ void relay::on_failed(const link::stream_failure &failure) {
     case cause::engine_unreachable:
       return retry(attempt_result::retryable, make_error("backend_unavailable", std::move(words), "backend", 1), label);
     case cause::link_lost:
+    case cause::shutdown:  // the agent's drain ran out of time
       return retry(attempt_result::link_lost, make_error("agent_disconnected", std::move(words), "router", 1), label);
     default:
       return retry(attempt_result::retryable, make_error("backend_error", std::move(words), "backend"), label);

@@ -33,8 +33,9 @@ constexpr route in_dialect(route r, dialect speaks) {
   return r;
 }
 
-constexpr std::array<route, 11> table = {{
+constexpr std::array<route, 12> table = {{
     get(route_kind::health, "/health"),
+    get(route_kind::ready, "/health/ready"),
     get(route_kind::models, "/v1/models"),
     below(get(route_kind::model_detail, "/v1/models/"), "/v1/models/*model"),
     streamed(post("/v1/chat/completions", "llm", usage_source::asked), dialect::openai, true),

@@ -14,6 +14,7 @@ namespace hive::gateway {
 
 enum class route_kind {
   health,        // GET /health
+  ready,         // GET /health/ready
   models,        // GET /v1/models
   model_detail,  // GET /v1/models/{id...}
   inference,     // POST, goes to an engine

@@ -15,6 +15,7 @@ std::string_view to_string(ended e) {
     case ended::rejected_no_agent: return "rejected_no_agent";
     case ended::rejected_capacity: return "rejected_capacity";
     case ended::rejected_queue: return "rejected_queue";
+    case ended::rejected_memory: return "rejected_memory";
     case ended::rejected_auth: return "rejected_auth";
     case ended::failed: return "failed";
     case ended::shutdown: return "shutdown";

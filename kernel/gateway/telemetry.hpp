@@ -24,6 +24,7 @@ enum class ended : uint8_t {
   rejected_no_agent,
   rejected_capacity,
   rejected_queue,
+  rejected_memory,
   rejected_auth,
   failed,              // our own 5xx that is none of the others
   shutdown,
@@ -72,6 +73,7 @@ struct stage_gauges {
   std::atomic<int64_t> selecting{0};       // waiting for a slot of an agent included
   std::atomic<int64_t> forwarding{0};      // sent to an agent, no head yet
   std::atomic<int64_t> streaming{0};
+  std::atomic<int64_t> leases{0};          // taken by requests that wait for a forward slot; no stage of its own
 };
 
 }  // namespace hive::gateway

@@ -136,6 +136,11 @@ void worker::on_request(http::exchange &exchange) {
   const route &r = *match.found;
   switch (r.kind) {
     case route_kind::health: return answer(exchange, r.label, request_id, 200, "{\"status\":\"ok\"}", "");
+    case route_kind::ready: {
+      const char *why = ready_.why_not();
+      if (why == nullptr) return answer(exchange, r.label, request_id, 200, "{\"status\":\"ready\"}", "");
+      return answer(exchange, r.label, request_id, 503, std::string("{\"status\":\"not_ready\",\"reason\":\"") + why + "\"}", "");
+    }
     case route_kind::models: return answer(exchange, r.label, request_id, 200, models_.list(anthropic), "");
     case route_kind::model_detail: return show_model(exchange, r, request_id, match.argument, speaks);
     case route_kind::admin: {
@@ -170,6 +175,28 @@ void worker::answer_preflight(http::exchange &exchange, const std::string &reque
   fields.push_back({"X-Request-ID", request_id});
   exchange.serve(std::make_unique<answered>());
   exchange.respond({204, fields}, {});
+}
+
+void worker::shut_down() {
+  for (detail::hook *h = live_.next; h != &live_;) {
+    relay &one = relay::of(*h);
+    h = h->next;
+    one.shut_down();
+  }
+}
+
+void worker::relieve() {
+  relay *largest = nullptr;
+  size_t most = context_.options.pressed_stream_bytes;
+  for (detail::hook *h = live_.next; h != &live_; h = h->next) {
+    relay &one = relay::of(*h);
+    if (one.over() || one.unsent() <= most) continue;
+    most = one.unsent();
+    largest = &one;
+  }
+  if (largest == nullptr) return;
+  context_.memory->budget().slow_streams_ended.fetch_add(1, std::memory_order_relaxed);
+  largest->end_slow();
 }
 
 void worker::show_model(http::exchange &exchange, const route &r, const std::string &request_id, const std::string &id,

@@ -6,6 +6,7 @@
 
 #include "gateway/admin_port.hpp"
 #include "gateway/cors.hpp"
+#include "gateway/readiness.hpp"
 #include "gateway/relay.hpp"
 
 namespace hive::gateway {
@@ -24,17 +25,22 @@ class models_view {
 
 class worker final : public http::service {
  public:
-  worker(const worker_context &context, const models_view &models, admin_port &admin)
-      : context_(context), models_(models), admin_(admin), cors_(context.options.cors_origins) {
+  worker(const worker_context &context, const models_view &models, admin_port &admin, const readiness &ready)
+      : context_(context), models_(models), admin_(admin), ready_(ready), cors_(context.options.cors_origins) {
     context_.scanner = &scanner_;
-    extra_ = extra_rows(context.options.extra_routes);
+    context_.live = &live_;
     context_.models = &models_;
+    extra_ = extra_rows(context.options.extra_routes);
   }
 
   void on_request(http::exchange &) override;
   std::string refusal_body(int status, std::string_view what) override;
   // Inference is refused from now on; what runs goes on.
   void drain() { draining_ = true; }
+  // The drain's time is up: what runs ends now, each with an error of its own.
+  void shut_down();
+  // Called while the byte budget is exceeded: gives up the answer that holds the most, if one holds much.
+  void relieve();
 
  private:
   void answer(http::exchange &, std::string_view route, const std::string &request_id, int status, std::string_view body,
@@ -49,7 +55,9 @@ class worker final : public http::service {
   worker_context context_;
   const models_view &models_;
   admin_port &admin_;
+  const readiness &ready_;
   cors cors_;
+  relay_list live_;
   bool draining_ = false;
 };
 

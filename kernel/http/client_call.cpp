@@ -10,7 +10,8 @@
 namespace hive::http {
 
 namespace {
-constexpr size_t read_buffer = 16 * 1024;
+constexpr size_t small_read = 4 * 1024;     // of an answer that comes in drops, as most streams do
+constexpr size_t read_buffer = 16 * 1024;   // once a read has filled it
 constexpr size_t usual_head = 2 * 1024;   // room for a body of its turn, too, which goes behind it
 constexpr size_t join_below = 64 * 1024;  // pieces that wait are joined up to this size
 
@@ -53,7 +54,7 @@ struct origin_connection::write_done {
 
 origin_connection::origin_connection(std::shared_ptr<client::impl> owner, loop_socket socket)
     : owner_(std::move(owner)), socket_(std::move(socket)) {
-  in.resize(read_buffer);
+  in.resize(small_read);
   ++owner_->open;
 }
 
@@ -70,6 +71,7 @@ void origin_connection::close() {
 void origin_connection::read_more(size_t limit) {
   if (reading || closed) return;
   if (begin == end) {
+    if (end == in.size() && end < read_buffer) in.resize(read_buffer);
     begin = end = 0;
   } else if (end == in.size() && begin > 0) {
     std::memmove(in.data(), in.data() + begin, end - begin);

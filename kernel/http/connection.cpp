@@ -21,8 +21,15 @@ struct connection::read_done {
   }
 };
 
+// A body with the count of its bytes, which lives as long as anybody holds it.
+struct counted_body {
+  explicit counted_body(byte_share *of) : claim(of) {}
+  std::string bytes;
+  byte_claim claim;
+};
+
 connection::connection(server_core &core, loop_socket socket, std::string client_address)
-    : core_(&core), socket_(std::move(socket)), client_address_(std::move(client_address)) {
+    : core_(&core), socket_(std::move(socket)), client_address_(std::move(client_address)), claim_(core.limits.memory) {
   core.connections.push_back(*this);
   intrusive_ptr_add_ref(this);  // of being open; shut() gives it back
   ++core.counters.open;
@@ -113,6 +120,7 @@ void connection::read_more() {
     if (in_.size() >= std::max(max_ahead, core_->limits.max_header_bytes)) return;
     in_.resize(in_.size() * 4);
   }
+  count_bytes();
   reading_ = true;
   socket_.async_read_some(boost::asio::buffer(in_.data() + in_end_, in_.size() - in_end_), read_done{self_ptr(this)});
 }
@@ -141,6 +149,7 @@ void connection::on_read(const boost::system::error_code &error, size_t n) {
     body_size_ += n;
     await_input(now_ns() + core_->limits.body_idle_timeout_ns);
     if (decoder_.done()) finish_body();
+    else if (!count_body()) body_failed(body_error::over_budget);
   } else if (!into_body) {  // else: the tail of a body that has failed already
     if (input_ == input::head && buffered() == 0) await_input(now_ns() + core_->limits.header_timeout_ns);
     if (input_ == input::body) await_input(now_ns() + core_->limits.body_idle_timeout_ns);
@@ -227,14 +236,17 @@ bool connection::take_head() {
 
 void connection::serve(std::unique_ptr<responder> r) { responder_ = std::move(r); }
 
-void connection::read_body(uint64_t limit) {
+void connection::read_body(uint64_t limit, bool sheds) {
   if (!serving_ || body_ || want_failure_) return;
   const request_head &h = parser_.head();
   body_limit_ = limit;
+  body_sheds_ = sheds && core_->limits.memory != nullptr;
   body_size_ = 0;
   core_->home.at_turn_end(turn_);
   if (h.content_length.value_or(0) > limit) return body_failed(body_error::too_large);
-  body_ = std::make_shared<std::string>();
+  const auto counted = std::make_shared<counted_body>(core_->limits.memory);
+  body_ = std::shared_ptr<std::string>(counted, &counted->bytes);
+  body_claim_ = &counted->claim;
   body_->reserve(static_cast<size_t>(h.content_length.value_or(0)) + body_padding);
   if (h.chunked) decoder_.start_chunked(limit);
   input_ = input::body;
@@ -265,9 +277,17 @@ bool connection::take_body() {
     body_failed(decoder_.now() == body_decoder::state::too_large ? body_error::too_large : body_error::malformed);
     return false;
   }
-  if (!decoder_.done()) return false;
-  finish_body();
-  return true;
+  if (decoder_.done()) {
+    finish_body();
+    return true;
+  }
+  if (!discard_body_ && !count_body()) body_failed(body_error::over_budget);
+  return false;
+}
+
+bool connection::count_body() {
+  body_claim_->set(body_size_);
+  return !body_sheds_ || !core_->limits.memory->budget().over();
 }
 
 void connection::finish_body() {
@@ -280,6 +300,7 @@ void connection::finish_body() {
   }
   body_->resize(body_size_);
   body_->reserve(body_size_ + body_padding);
+  body_claim_->set(body_size_);
   body_ptr body = std::move(body_);
   body_ = nullptr;
   if (responder_) responder_->on_body(std::move(body));
@@ -313,6 +334,7 @@ void connection::refuse(int status, std::string_view what) {
 // The end of a turn: what the service's calls asked for is done here, outside its callbacks.
 void connection::on_turn() {
   if (input_ == input::closed) return;
+  if (dropped_) return shut(gone::client_slow);
   try {
     flush();
     if (output_ == output::ended) {
@@ -340,7 +362,8 @@ void connection::next_request() {
   output_ = output::none;
   input_ = input::head;
   suppress_body_ = chunked_ = false;
-  if (buffered() == 0) parser_.release(small_buffer);
+  if (buffered() == 0) parser_.release(kept_head);
+  return_buffers();
   await_input(now_ns() + (buffered() > 0 ? core_->limits.header_timeout_ns : core_->limits.idle_timeout_ns));
   process();
 }

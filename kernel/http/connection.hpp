@@ -8,12 +8,16 @@
 // from inside a method and a responder is never destroyed under its own feet.
 #pragma once
 
+#include <algorithm>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/smart_ptr/intrusive_ptr.hpp>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
+#include "base/byte_budget.hpp"
 #include "base/loop.hpp"
 #include "http/connector.hpp"
 #include "http/decoder.hpp"
@@ -34,6 +38,20 @@ struct server_core {
   detail::hook_list connections;
   size_t busy = 0;
   bool draining = false;
+  // Buffers of answers are lent: a connection that waits for a request has none.
+  void lend(std::string &to) {
+    if (to.capacity() > std::string().capacity() || spare.empty()) return;
+    to = std::move(spare.back());
+    spare.pop_back();
+  }
+  void take_back(std::string &from) {
+    std::string buffer = std::exchange(from, std::string());
+    if (buffer.capacity() < least_spare || spare.size() == most_spare) return;
+    buffer.clear();
+    spare.push_back(std::move(buffer));
+  }
+  static constexpr size_t most_spare = 64, least_spare = 256;
+  std::vector<std::string> spare;   // each at most kept_write_buffer
   // "Date: ...\r\n" of the current second.
   std::string_view date_line();
   void (*on_closed)(server_core &) = nullptr;
@@ -49,7 +67,7 @@ class connection final : public exchange, private detail::hook {
   connection(server_core &, loop_socket, std::string client_address);
   ~connection();
   void start();
-  void close_if_idle();           // for drain
+  void close_if_idle();
   void shut(gone why);            // ends everything now; the responder learns why
   static connection &from(detail::hook &h) { return static_cast<connection &>(h); }
 
@@ -58,13 +76,14 @@ class connection final : public exchange, private detail::hook {
   std::string_view client_address() const override { return client_address_; }
   uint64_t arrived_ns() const override { return arrived_ns_; }
   void serve(std::unique_ptr<responder>) override;
-  void read_body(uint64_t limit) override;
+  void read_body(uint64_t limit, bool sheds) override;
   void add_fields(std::string_view lines) override { added_fields_ += lines; }
   void respond(const response_head &, std::string_view body) override;
   void begin(const response_head &, framing) override;
   void write(std::string_view bytes) override;
   void end() override;
   void abort() override;
+  void drop() override;
   size_t unwritten() const override { return pending_payload_ + sending_payload_ - reported_payload_; }
 
  private:
@@ -99,6 +118,7 @@ class connection final : public exchange, private detail::hook {
   bool take_head();
   bool take_body();
   void finish_body();
+  bool count_body();              // false: the program holds too much
   void body_failed(body_error);
   void refuse(int status, std::string_view what);
   void deliver_failure();
@@ -122,9 +142,12 @@ class connection final : public exchange, private detail::hook {
   // Pipelined requests wait, because their client does not take the answers that are there.
   bool held_back() const { return input_ == input::head && writing_ && out_.size() >= max_unsent && buffered() > 0; }
   void count_busy();
+  void return_buffers();          // if it waits for a request
+  void count_bytes() { claim_.set(out_.capacity() + sending_.capacity() + std::max(in_.size(), small_buffer) - small_buffer); }
   bool idle() const { return input_ == input::head && !serving_ && output_ == output::none; }
 
   static constexpr size_t small_buffer = 4 * 1024;    // of an idle connection; grown while there is more to read
+  static constexpr size_t kept_head = 1024;           // of the last request, while idle
   static constexpr size_t large_buffer = 16 * 1024;
   static constexpr size_t max_ahead = 64 * 1024;      // pipelined bytes held while a handler works
   static constexpr size_t max_unsent = 64 * 1024;     // of answers behind the send under way; beyond, no further request is taken up
@@ -150,10 +173,13 @@ class connection final : public exchange, private detail::hook {
   request_head_parser parser_;
   body_decoder decoder_;
   std::shared_ptr<std::string> body_;
+  byte_claim *body_claim_ = nullptr;  // stands beside body_
   uint64_t body_limit_ = 0;
+  bool body_sheds_ = false;
   size_t body_size_ = 0;          // received; body_ may be longer while a read is under way
   bool want_failure_ = false;
   body_error failure_ = body_error::malformed;
+  bool dropped_ = false;          // drop() was called
   bool discard_body_ = false;     // answered before the body was asked for, and it is short
   uint64_t lingered_ = 0;
   uint64_t read_deadline_ = never_ns;
@@ -175,6 +201,7 @@ class connection final : public exchange, private detail::hook {
   size_t reported_payload_ = 0;   // of sending_payload_
   bool writing_ = false;
   uint64_t write_deadline_ = never_ns;
+  byte_claim claim_;              // on the buffers
 
   turn turn_{*this};
   timer<&connection::on_read_timer> read_timer_{*this};

@@ -62,6 +62,7 @@ struct connection::write_done {
 };
 
 void connection::write_head(const response_head &answer, bool chunked, const size_t *content_length) {
+  core_->lend(out_);
   out_ += "HTTP/1.1 ";
   append_number(out_, static_cast<uint64_t>(answer.status));
   out_ += ' ';
@@ -134,6 +135,7 @@ void connection::write(std::string_view bytes) {
     out_ += bytes;
   }
   pending_payload_ += bytes.size();
+  count_bytes();
   core_->home.at_turn_end(turn_);
 }
 
@@ -163,7 +165,14 @@ void connection::finish_answer() {
   }
   core_->home.at_turn_end(turn_);
   flush();
+  count_bytes();
   count_busy();
+}
+
+void connection::drop() {
+  if (input_ == input::closed) return;
+  dropped_ = true;
+  core_->home.at_turn_end(turn_);
 }
 
 void connection::flush() {
@@ -198,6 +207,7 @@ void connection::on_written(const boost::system::error_code &error, size_t n) {
     sending_.clear();
     sending_payload_ = reported_payload_ = 0;
     writing_ = false;
+    count_bytes();
   } else {
     write_deadline_ = now_ns() + core_->limits.write_stall_timeout_ns;
     socket_.async_write_some(boost::asio::buffer(sending_.data() + sent_, sending_.size() - sent_),
@@ -210,6 +220,7 @@ void connection::on_written(const boost::system::error_code &error, size_t n) {
   } else {
     after_flush();
     count_busy();
+    return_buffers();
   }
   if (input_ == input::head && buffered() > 0) core_->home.at_turn_end(turn_);  // it may have been held back
 }
@@ -220,6 +231,14 @@ void connection::count_busy() {
   busy_ = now;
   if (now) ++core_->busy;
   else --core_->busy;
+}
+
+void connection::return_buffers() {
+  if (idle() && buffered() == 0 && !writing_ && out_.empty()) {
+    core_->take_back(out_);
+    core_->take_back(sending_);
+  }
+  count_bytes();
 }
 
 void connection::after_flush() {

@@ -126,8 +126,7 @@ class server::impl {
     acceptor_.close(ignored);
   }
 
-  void drain() {
-    core_.draining = true;
+  void close_idle() {
     for (detail::hook *h = core_.connections.next; h != &core_.connections;) {
       detail::hook *following = h->next;
       connection::from(*h).close_if_idle();
@@ -186,7 +185,8 @@ status server::listen(const std::string &address, bool reuse_port) { return impl
 std::string server::address() const { return impl_->address_; }
 uint16_t server::port() const { return impl_->port_; }
 void server::stop_accepting() { impl_->stop_accepting(); }
-void server::drain() { impl_->drain(); }
+void server::drain() { impl_->core_.draining = true; }
+void server::close_idle() { impl_->close_idle(); }
 size_t server::busy() const { return impl_->core_.busy; }
 const server_counters &server::counters() const { return impl_->core_.counters; }
 

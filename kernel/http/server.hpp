@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "base/byte_budget.hpp"
 #include "base/loop.hpp"
 #include "base/status.hpp"
 #include "http/message.hpp"
@@ -20,9 +21,10 @@ struct server_limits {
   uint64_t write_stall_timeout_ns = 60 * ns_per_s;   // unwritten bytes and no progress: gone (client_slow)
   size_t max_connections = 10'000;                   // accepting pauses beyond
   bool half_close_is_gone = true;                    // a client that shuts down its sending side has left
+  byte_share *memory = nullptr;                      // counts bodies and unsent answers; outlives them. Null: not counted
 };
 
-enum class body_error { too_large, malformed, timed_out };
+enum class body_error { too_large, malformed, timed_out, over_budget };
 
 enum class gone {
   client_left,   // FIN or RST
@@ -54,7 +56,8 @@ class exchange {
   // Takes over the request. Must be called once from service::on_request.
   virtual void serve(std::unique_ptr<responder>) = 0;
   // Then, at most once: on_body or on_body_failed follows (never from inside this call). Sends 100 Continue if asked.
-  virtual void read_body(uint64_t limit) = 0;
+  // `sheds`: on_body_failed(over_budget) as soon as the body grows while the program holds more than its byte budget.
+  virtual void read_body(uint64_t limit, bool sheds = false) = 0;
 
   // Fields that every answer to this request carries, also one of the server's own: whole lines, each with its CRLF. Copied.
   virtual void add_fields(std::string_view lines) = 0;
@@ -67,6 +70,8 @@ class exchange {
   virtual void end() = 0;
   virtual void abort() = 0;
   virtual size_t unwritten() const = 0;            // payload bytes accepted and not yet taken by the socket
+  // Gives the client up with what it has not taken, at the end of the turn: on_gone(client_slow) follows.
+  virtual void drop() = 0;
 
  protected:
   ~exchange() = default;
@@ -102,8 +107,8 @@ class server {
   std::string address() const;  // bound HOST:PORT
   uint16_t port() const;
   void stop_accepting();        // accepts what is queued, then closes the listener
-  // From now on every answer closes its connection; idle connections close at once.
-  void drain();
+  void drain();                 // from now on every answer closes its connection
+  void close_idle();            // what waits for a request closes now
   size_t busy() const;          // connections with an exchange under way, or with an answer that the socket has not taken
   const server_counters &counters() const;
 

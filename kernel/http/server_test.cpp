@@ -419,7 +419,7 @@ TEST_F(server_test, an_answer_is_busy_until_the_socket_has_it_and_outlives_the_i
   thread_.on_loop([&] { EXPECT_EQ(server_->busy(), 0u); });
 }
 
-TEST_F(server_test, draining_closes_idle_connections_and_ends_others_with_their_answer) {
+TEST_F(server_test, draining_ends_connections_with_their_next_answer_and_idle_ones_when_told) {
   start();
   auto idle = connect();
   idle.send(get("/hello"));
@@ -428,9 +428,13 @@ TEST_F(server_test, draining_closes_idle_connections_and_ends_others_with_their_
   auto busy = connect();
   busy.send(get("/hold"));
   ASSERT_TRUE(thread_.wait_for("held /hold"));
+  thread_.on_loop([&] { server_->drain(); });
+  auto late = connect();
+  late.send(get("/hello"));
+  EXPECT_THAT(late.until_end(), HasSubstr("Connection: close\r\n\r\nhello"));
   thread_.on_loop([&] {
     server_->stop_accepting();
-    server_->drain();
+    server_->close_idle();
   });
   EXPECT_EQ(idle.until_end(), "");
   EXPECT_TRUE(idle.ended());

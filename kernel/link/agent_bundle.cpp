@@ -10,7 +10,6 @@ namespace {
 
 constexpr uint64_t race_step_ns = 250 * ns_per_ms;  // RFC 8305
 constexpr uint64_t lacking_ns = 5 * ns_per_s;
-constexpr uint64_t goodbye_ns = ns_per_s;
 constexpr uint32_t linger_ms = 200;
 constexpr size_t most_addresses = 16;
 
@@ -314,7 +313,7 @@ void agent_router_link::impl::goodbye(std::function<void()> done) {
     c.at = agent_channel::phase::leaving;
   }
   loop_.at_turn_end(*this);
-  loop_.arm_in(goodbye_limit_, goodbye_ns);
+  loop_.arm_in(goodbye_limit_, options.goodbye_ns);
   // Even with nothing to say, `done` is not called from inside this call.
   loop_.post([this, alive = alive_] {
     if (*alive) goodbye_answered();

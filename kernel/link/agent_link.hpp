@@ -28,6 +28,7 @@ struct agent_link_options {
   std::string router;                          // HOST:PORT of worker 0; names are resolved here, never by libzmq
   std::vector<std::string> secrets;            // tried in turn when the handshake fails
   uint32_t stream_window = 256 * 1024;
+  uint64_t goodbye_ns = ns_per_s;              // for the router to answer GOODBYE
   uint64_t stream_write_timeout_ns = 120 * ns_per_s;
   uint64_t reconnect_min_ns = ns_per_s / 2;    // full jitter between min and a doubling bound
   uint64_t reconnect_max_ns = 30 * ns_per_s;

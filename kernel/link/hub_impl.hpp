@@ -55,6 +55,7 @@ class hub_stream final : public sender, private loop_timer {
   void give_back(uint32_t bytes);
   // Takes the stream out of the tables and lets go of the slot; the object lives to the end of the turn.
   void leave_tables();
+  void let_go();                                  // of the slot
   stream_failure failure(cause why, std::string message, bool reached_engine) const;
   void report(stream_failure f);
 

@@ -10,6 +10,7 @@ hub_stream::hub_stream(router_hub::impl &hub, hub_link &link, uint64_t id, const
       events_(&events), held_(std::move(keep)) {
   credit.start(link.body_window);
   receive_.start(hub.options.stream_window);
+  if (held_) ++hub.counters.slots_held;
 }
 
 bool hub_stream::wants_turn() const {
@@ -133,6 +134,12 @@ void hub_stream::give_up(kind tell, cause why, std::string message, bool reached
   report(std::move(f));
 }
 
+void hub_stream::let_go() {
+  if (!held_) return;
+  --hub_.counters.slots_held;
+  held_.reset();
+}
+
 void hub_stream::leave_tables() {
   if (phase_ == phase::closing) --hub_.counters.streams_closing;
   phase_ = phase::over;
@@ -141,7 +148,7 @@ void hub_stream::leave_tables() {
   body_.reset();
   --hub_.counters.streams_open;
   hub_.bury(link_, id_);
-  held_.reset();
+  let_go();
 }
 
 void hub_stream::link_is_lost(cause why, std::string_view reason) {
@@ -154,7 +161,7 @@ void hub_stream::link_is_lost(cause why, std::string_view reason) {
   disarm();
   body_.reset();
   --hub_.counters.streams_open;
-  held_.reset();
+  let_go();
   report(std::move(f));
 }
 
@@ -206,7 +213,7 @@ void hub_stream::on_head(const record &r) {
   if (reader.bad() || r.aux < 100 || r.aux > 999) return give_up(kind::reset, cause::protocol, "a malformed HEAD", true);
   stream_head h{.status = static_cast<int>(r.aux), .fields = fields, .streaming = (r.flags & flag_streaming) != 0};
   h.rtt_ms = static_cast<double>(hub_.frame_ns - std::min(hub_.frame_ns, opened_ns_)) / ns_per_ms;
-  if (h.streaming && hub_.options.slot_release_at_head) held_.reset();  // the agent counts the same way
+  if (h.streaming && hub_.options.slot_release_at_head) let_go();  // the agent counts the same way
   if (events_) events_->on_head(h);
 }
 

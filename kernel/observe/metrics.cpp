@@ -11,6 +11,7 @@
 #include <functional>
 #include <sstream>
 #include <string_view>
+#include <type_traits>
 #include <unordered_map>
 #include <utility>
 #include <variant>
@@ -41,6 +42,22 @@ struct family_state {
   std::mutex mutex;                        // guards what follows
   std::unordered_map<std::string, void *, text_hash, std::equal_to<>> known;
   std::string key;
+  struct grave {
+    std::string key;
+    uint32_t calls_left;
+  };
+  std::vector<grave> graves;               // their series are in `known` no more
+
+  // The label values in a key of `known`: each behind its length, in two bytes.
+  static std::vector<std::string_view> values_of(std::string_view packed) {
+    std::vector<std::string_view> values;
+    while (!packed.empty()) {
+      const size_t size = static_cast<uint8_t>(packed[0]) | static_cast<size_t>(static_cast<uint8_t>(packed[1])) << 8;
+      values.push_back(packed.substr(2, size));
+      packed.remove_prefix(2 + size);
+    }
+    return values;
+  }
 
   // Null beyond the cap.
   template <class Metric, class... More>
@@ -61,9 +78,46 @@ struct family_state {
     }
     prometheus::Labels pairs;
     for (size_t i = 0; i < values.size(); ++i) pairs.emplace(labels[i], clean_label(values[i]));
+    std::erase_if(graves, [&](const grave &g) { return g.key == key; });
     Metric *const made = &std::get<prometheus::Family<Metric> *>(family)->Add(pairs, more...);
     known.emplace(key, made);
     return made;
+  }
+
+  void forget(std::string_view name, std::string_view value) {
+    const auto at = std::find(labels.begin(), labels.end(), name);
+    if (at == labels.end()) return;
+    const auto label = static_cast<size_t>(at - labels.begin());
+    const std::string_view clean = clean_label(value);
+    const std::lock_guard lock(mutex);
+    for (auto each = known.begin(); each != known.end();) {
+      if (values_of(each->first)[label] != clean) {
+        ++each;
+        continue;
+      }
+      graves.push_back({each->first, metrics::burial_calls});
+      each = known.erase(each);
+    }
+  }
+
+  void bury() {
+    const std::lock_guard lock(mutex);
+    for (auto g = graves.begin(); g != graves.end();) {
+      if (--g->calls_left > 0) {
+        ++g;
+        continue;
+      }
+      prometheus::Labels pairs;
+      const auto values = values_of(g->key);
+      for (size_t i = 0; i < values.size(); ++i) pairs.emplace(labels[i], values[i]);
+      std::visit([&](auto *f) {
+        // Add finds the one that is there.
+        using metric = std::remove_reference_t<decltype(f->Add(pairs))>;
+        if constexpr (std::is_same_v<metric, prometheus::Histogram>) f->Remove(&f->Add(pairs, bounds));
+        else f->Remove(&f->Add(pairs));
+      }, family);
+      g = graves.erase(g);
+    }
   }
 };
 
@@ -95,6 +149,7 @@ struct metrics::impl {
   std::mutex mutex;  // guards what follows; held for a whole scrape
   std::vector<collectable *> collectables;
   std::vector<std::string> names;
+  std::vector<std::shared_ptr<family_state>> families;
   std::shared_ptr<family_state> dropped;
 };
 
@@ -127,6 +182,7 @@ std::shared_ptr<family_state> metrics::made(std::string_view name, std::string_v
   state->labels = std::move(labels);
   state->bounds = std::move(bounds);
   state->max_series = max_series;
+  impl_->families.push_back(state);
   if (impl_->dropped) {
     const std::string_view family(whole);
     state->dropped = impl_->dropped->find<prometheus::Counter>(std::span(&family, 1));
@@ -143,6 +199,16 @@ gauge_family metrics::gauges(std::string_view name, std::string_view help, std::
 histogram_family metrics::histograms(std::string_view name, std::string_view help, std::vector<double> bounds,
                                      std::vector<std::string> labels, size_t max_series) {
   return {made(name, help, metric_kind::histogram, std::move(labels), std::move(bounds), max_series)};
+}
+
+void metrics::forget(std::string_view name, std::string_view value) {
+  const std::lock_guard lock(impl_->mutex);
+  for (const auto &family : impl_->families) family->forget(name, value);
+}
+
+void metrics::bury() {
+  const std::lock_guard lock(impl_->mutex);
+  for (const auto &family : impl_->families) family->bury();
 }
 
 void metrics::add(collectable &one) {

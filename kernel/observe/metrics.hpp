@@ -107,6 +107,12 @@ class metrics {
   histogram_family histograms(std::string_view name, std::string_view help, std::vector<double> bounds,
                               std::vector<std::string> labels = {}, size_t max_series = default_max_series);
 
+  // The series whose label `name` has that value are not exposed any more once `bury` has been called `burial_calls` times
+  // after it; until then their handles stay good, and whoever asks for one with() meanwhile brings it back to life.
+  static constexpr uint32_t burial_calls = 10;
+  void forget(std::string_view name, std::string_view value);
+  void bury();                     // call about once a second
+
   // Not owned; remove before it dies. Both wait for a scrape that runs.
   void add(collectable &);
   void remove(collectable &);

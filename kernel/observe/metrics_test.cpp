@@ -38,6 +38,31 @@ class fleet_like final : public collectable {
 
 bool holds(const std::string &page, const std::string &line) { return ("\n" + page).find("\n" + line + "\n") != std::string::npos; }
 
+TEST(metrics, series_of_a_forgotten_label_value_go_after_a_while_and_their_handles_are_good_until_then) {
+  metrics all;
+  const auto routed = all.counters("routed_total", "Routed.", {"region", "model"});
+  const auto wait = all.histograms("wait_seconds", "Wait.", {1}, {"model"});
+  const auto other = all.counters("other_total", "Without that label.", {"method"});
+  routed.with({"a", "gone"}).add();
+  routed.with({"b", "gone"}).add();
+  routed.with({"a", "stays"}).add();
+  wait.with({"gone"}).observe(1);
+  other.with({"gone"}).add();
+  const counter held = routed.with({"b", "gone"});
+  all.forget("model", "gone");
+  for (uint32_t i = 1; i < metrics::burial_calls; ++i) all.bury();
+  held.add();
+  EXPECT_EQ(routed.with({"a", "gone"}).value(), 1) << "asked for again, it lives on";
+  all.bury();
+  const std::string page = all.expose();
+  EXPECT_TRUE(holds(page, "hivenet_router_routed_total{model=\"gone\",region=\"a\"} 1")) << page;
+  EXPECT_EQ(page.find("region=\"b\""), std::string::npos) << page;
+  EXPECT_EQ(page.find("hivenet_router_wait_seconds"), std::string::npos) << page;
+  EXPECT_TRUE(holds(page, "hivenet_router_routed_total{model=\"stays\",region=\"a\"} 1")) << page;
+  EXPECT_TRUE(holds(page, "hivenet_router_other_total{method=\"gone\"} 1")) << page;
+  EXPECT_EQ(routed.with({"b", "gone"}).value(), 0) << "a new life begins at nothing";
+}
+
 TEST(metrics, handles_count_into_the_page) {
   metrics all;
   const auto routed = all.counters("routing_requests_routed_total", "Requests routed.", {"model"});
