@@ -58,6 +58,7 @@ http_port: 127.0.0.1:0
 metrics_port: 127.0.0.1:0
 link_listen: 127.0.0.1:0
 disk_db_path: {folder}/db
+audit_log_path: {folder}/audit.jsonl
 jwt_secret_file: {folder}/secret
 policy_file: {folder}/policy.yaml
 log_level: warn

@@ -204,17 +204,20 @@ json::object health_agents(const fleet::registry &registry) {
   return out;
 }
 
-std::string fleet_models::list() const {
+std::string fleet_models::list(viewer who) const {
   json::array data;
-  for (const auto &[id, m] : models_of(registry_)) data.push_back(model_json(id, m));
+  for (const auto &[id, m] : models_of(registry_))
+    if (who == nullptr || who->may_use(id)) data.push_back(model_json(id, m));
   return json::serialize(json::object{{"object", "list"}, {"data", std::move(data)}});
 }
 
-std::string fleet_models::detail(std::string_view model) const {
+std::string fleet_models::detail(std::string_view model, viewer who) const {
+  if (who != nullptr && !who->may_use(model)) return {};
   const auto models = models_of(registry_);
   const auto it = models.find(std::string(model));
   if (it == models.end()) return {};
   json::object o = model_json(it->first, it->second);
+  if (!show_agents_) return json::serialize(o);
   json::array list;
   const auto snapshot = registry_.snapshot();
   for (const auto &a : snapshot->agents) {
@@ -236,9 +239,10 @@ std::string fleet_models::detail(std::string_view model) const {
   return json::serialize(o);
 }
 
-std::string fleet_models::near(std::string_view model) const {
+std::string fleet_models::near(std::string_view model, viewer who) const {
   std::vector<std::string> ids;
-  for (const auto &[id, m] : models_of(registry_)) ids.push_back(id);
+  for (const auto &[id, m] : models_of(registry_))
+    if (who == nullptr || who->may_use(id)) ids.push_back(id);
   return nearest(model, ids);
 }
 

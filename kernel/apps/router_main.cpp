@@ -2,6 +2,7 @@
 #include <iostream>
 
 #include "apps/check.hpp"
+#include "apps/keygen.hpp"
 #include "apps/plugin_host.hpp"
 #include "apps/program.hpp"
 #include "apps/router_app.hpp"
@@ -39,6 +40,7 @@ int main(int argc, char **argv) {
   using namespace hive;
   if (!apps::start_process()) return 1;
   std::vector<std::string> arguments(argv + 1, argv + argc);
+  if (!arguments.empty() && arguments[0] == "keygen") return apps::keygen_command({arguments.begin() + 1, arguments.end()});
   const bool check = !arguments.empty() && arguments[0] == "check";
   if (check) {
     // hivenet-router check FILE = hivenet-router --config FILE --check-config
@@ -63,7 +65,7 @@ int main(int argc, char **argv) {
       if (!s) std::cerr << "hivenet-router: " << s.text() << "\n";
       return code;
     }
-    std::cerr << "hivenet-router: '" << loaded.rest[0] << "' is not a command; there are: check FILE, plugins list|show|check\n";
+    std::cerr << "hivenet-router: '" << loaded.rest[0] << "' is not a command; there are: check FILE, keygen, plugins list|show|check\n";
     return 2;
   }
   return serve(loaded.settings, loaded.warnings);

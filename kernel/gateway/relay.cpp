@@ -4,7 +4,9 @@
 #include <utility>
 
 #include "base/text.hpp"
+#include "gateway/estimate.hpp"
 #include "gateway/field_rules.hpp"
+#include "gateway/key_rules.hpp"
 #include "hive/abi/views.h"
 
 namespace hive::gateway {
@@ -20,14 +22,15 @@ uint64_t estimated_prompt_tokens(const request_scan &scan) {
 
 }  // namespace
 
-relay::relay(worker_context &context, http::exchange &exchange, const route &r, std::string request_id)
+relay::relay(worker_context &context, http::exchange &exchange, const route &r, std::string request_id, tenancy::caller caller)
     : forward_waiter(context.home),
       context_(context),
       exchange_(exchange),
       route_(r),
       request_id_(std::move(request_id)),
+      caller_(std::move(caller)),
       method_(exchange.head().method),
-      client_(exchange.client_address()),
+      client_(client_of(context, exchange)),
       started_ns_(exchange.arrived_ns()),
       started_unix_ms_(unix_ms()),
       deadline_ns_(started_ns_ + context.options.request_timeout_ns) {
@@ -73,6 +76,7 @@ void relay::on_body(http::body_ptr body) {
   body_ = std::move(body);
   if (const auto error = context_.scanner->scan(*body_, scan_))
     return refuse(ended::rejected_request, make_error("request_invalid", error->message));
+  if (const auto error = model_refusal(*caller_, scan_.model)) return refuse(ended::rejected_auth, *error);
   set_stage(&context_.stages.selecting);
   switch (context_.forwards.acquire(*this, false)) {
     case forward_line::answer::granted: return look_for_agent();
@@ -98,7 +102,8 @@ void relay::look_for_agent() {
     facts.model = scan_.model;
     facts.capability = route_.capability;
     facts.route = route_.label;
-    facts.tenant = "default";
+    facts.tenant = caller_->tenant;
+    facts.key_id = caller_->id;
     facts.streaming = scan_.stream;
     facts.deadline_ns = deadline_ns_;
     facts.prompt_tokens = estimated_prompt_tokens(scan_);
@@ -200,12 +205,33 @@ void relay::retry(attempt_result result, api_error error, std::string_view cause
 void relay::end_attempt(attempt_result result) {
   if (!attempt_open_) return;
   attempt_open_ = false;
+  if (committed_ || result == attempt_result::completed) settle_usage();
   routing::attempt_report report;
   report.what = result;
   report.exclude = exclude_;
   report.prompt_tokens = usage_.prompt_tokens;
   report.output_tokens = usage_.output_tokens;
   session_->report(report);
+}
+
+// Once, when an answer is over or was cut: what the engine told, else what can be counted of it.
+void relay::settle_usage() {
+  uint64_t text_bytes = 0;
+  bool whole = true;
+  if (mode_ == mode::stream) {
+    const http::stream_facts &facts = scanner_->facts();
+    if (facts.usage.present) usage_ = {facts.usage.prompt, facts.usage.completion, 0, true};
+    text_bytes = facts.delta_bytes;
+    whole = facts.finished || facts.done;
+  } else if (!usage_.known && !committed_ && route_.capability == "llm") {
+    text_bytes = answer_text_bytes(held_);
+  }
+  if (usage_.known && whole) return;
+  // Some engines tell the prompt first and a count that grows: of a cut stream the larger is nearer.
+  const uint64_t counted = simple_output_tokens(text_bytes);
+  estimated_ = !usage_.known || counted > usage_.output_tokens;
+  if (!usage_.known) usage_.prompt_tokens = simple_prompt_tokens(scan_);
+  usage_.output_tokens = std::max(usage_.output_tokens, counted);
 }
 
 void relay::on_exhausted(const routing::exhaustion &e) {
@@ -267,7 +293,8 @@ void relay::record(ended how, int status, std::string_view code) {
   r.route = route_.label;
   r.inference = true;
   r.client = client_;
-  r.tenant = "default";
+  r.tenant = caller_->tenant;
+  r.key_id = caller_->id;
   r.model = scan_.model;
   r.model_known = !agent_.empty() || context_.router.knows(scan_.model);
   r.agent = agent_;
@@ -283,6 +310,7 @@ void relay::record(ended how, int status, std::string_view code) {
   r.duration_ns = now - started_ns_;
   r.first_byte_ns = first_byte_ns_ == 0 ? 0 : first_byte_ns_ - started_ns_;
   r.usage = usage_;
+  r.estimated = estimated_;
   context_.records.on_finished(r);
 }
 

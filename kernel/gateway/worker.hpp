@@ -2,19 +2,23 @@
 #pragma once
 
 #include <atomic>
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "gateway/admin_port.hpp"
 #include "gateway/relay.hpp"
+#include "tenancy/keyring.hpp"
 
 namespace hive::gateway {
 
-// What the models routes show. Any thread.
+// What the models routes show. `viewer` sees what its key may use; null sees everything. Any thread.
 class models_view {
  public:
-  virtual std::string list() const = 0;                                        // JSON of GET /v1/models
-  virtual std::string detail(std::string_view model) const = 0;                // "" = unknown
-  virtual std::string near(std::string_view model) const = 0;                  // ids that look alike, for a person; may be ""
+  using viewer = const tenancy::client_key *;
+  virtual std::string list(viewer) const = 0;                                  // JSON of GET /v1/models
+  virtual std::string detail(std::string_view model, viewer) const = 0;        // "" = unknown or not to be seen
+  virtual std::string near(std::string_view model, viewer) const = 0;          // ids that look alike, for a person; may be ""
 
  protected:
   ~models_view() = default;
@@ -22,26 +26,30 @@ class models_view {
 
 class worker final : public http::service {
  public:
-  worker(const worker_context &context, const models_view &models, admin_port &admin)
-      : context_(context), models_(models), admin_(admin) {
+  worker(const worker_context &context, const models_view &models, admin_port &admin, std::shared_ptr<const tenancy::keyring> keys)
+      : context_(context), models_(models), admin_(admin), keys_(std::move(keys)) {
     context_.scanner = &scanner_;
   }
 
   void on_request(http::exchange &) override;
   std::string refusal_body(int status, std::string_view what) override;
+  // For requests from now on; those under way keep what they were let in with.
+  void set_keys(std::shared_ptr<const tenancy::keyring> keys) { keys_ = std::move(keys); }
   // Inference is refused from now on; what runs goes on.
   void drain() { draining_ = true; }
 
  private:
   void answer(http::exchange &, std::string_view route, const std::string &request_id, int status, std::string_view body,
-              std::string_view code, std::string_view allow = {});
-  void refuse(http::exchange &, std::string_view route, const std::string &request_id, const api_error &, std::string_view allow = {});
-  void show_model(http::exchange &, const route &, const std::string &request_id, const std::string &id);
+              std::string_view code, std::string_view allow = {}, const tenancy::client_key *who = nullptr);
+  void refuse(http::exchange &, std::string_view route, const std::string &request_id, const api_error &, std::string_view allow = {},
+              const tenancy::client_key *who = nullptr, dialect = dialect::openai);
+  void show_model(http::exchange &, const route &, const std::string &request_id, const std::string &id, const tenancy::client_key *who);
 
   request_scanner scanner_;
   worker_context context_;
   const models_view &models_;
   admin_port &admin_;
+  std::shared_ptr<const tenancy::keyring> keys_;
   bool draining_ = false;
 };
 

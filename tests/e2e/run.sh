@@ -44,7 +44,7 @@ HIVENET_ROUTER_JWT_SECRET=$(od -An -N32 -tx1 /dev/urandom | tr -d ' \n')
 HIVENET_ROUTER_ADMIN_API_KEYS=admin-$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
 
 "$bin/hivenet-router" --http-port 127.0.0.1:0 --metrics-port 127.0.0.1:0 --link-listen 127.0.0.1:0 \
-  --disk-db-path "$state/db" >"$state/router.out" 2>"$state/router.log" &
+  --disk-db-path "$state/db" --audit-log-path "$state/audit.jsonl" >"$state/router.out" 2>"$state/router.log" &
 pids+=($!)
 ready "$state/router.out" "the router"
 router=http://$(field "$state/router.out" http)

@@ -238,7 +238,7 @@ def told(tree, _):
 
 
 # Flags on our pages that are those of other programs or of a command.
-OTHER_FLAGS = {"--port", "--metrics", "--json"}
+OTHER_FLAGS = {"--port", "--metrics", "--json", "--tenant"}
 
 
 def flags(tree, _):
