@@ -82,6 +82,7 @@ ROUTER_CONFIG = """\
 http_port: 127.0.0.1:0
 metrics_port: 127.0.0.1:0
 disk_db_path: {folder}/{name}-db
+audit_log_path: {folder}/{name}-audit.jsonl
 policy_file: {folder}/policy.yaml
 workers: {workers}
 max_concurrent: 20000

@@ -108,9 +108,9 @@ void api::answer(const admin_request &request, const reply_fn &reply) {
       if (!a) return missing("no such agent");
       return ok(json::serialize(routing_table_row(on_.fleet, *a)));
     }
-    case page::models: return ok(fleet_models(on_.fleet).list(false));
+    case page::models: return ok(fleet_models(on_.fleet).list(nullptr, false));
     case page::model: {
-      const std::string body = fleet_models(on_.fleet).detail(argument, false);
+      const std::string body = fleet_models(on_.fleet).detail(argument, nullptr, false);
       if (!body.empty()) return ok(body);
       return reply(make(404, gateway::error_body(gateway::make_error("model_not_found", "model not found"), gateway::dialect::openai,
                                                  request.request_id), found->label));

@@ -16,6 +16,12 @@ const char *method_label(std::string_view method) {
   return "OTHER";
 }
 
+// Words for what has no name of its own (observability sheet 1.1).
+std::string_view or_anonymous(std::string_view name) { return name.empty() ? std::string_view("anonymous") : name; }
+std::string_view or_unset(std::string_view name) { return name.empty() ? std::string_view("unset") : name; }
+
+constexpr size_t most_served_series = 4096;
+
 std::string abi_text() { return std::to_string(HIVE_ABI_MAJOR) + "." + std::to_string(HIVE_ABI_MINOR); }
 
 }  // namespace
@@ -33,10 +39,22 @@ exporter::exporter(const std::string &version)
       primary_(metrics_.counters("policy_primary_routed_total", "Requests served by the policy's first step", {"model"})),
       fallback_(metrics_.counters("policy_fallback_routed_total", "Requests served by a later step", {"model"})),
       exhausted_(metrics_.counters("policy_exhausted_total", "Requests that no step could serve", {"model"})),
+      tenant_success_(metrics_.counters("tenant_requests_success_total", "Requests of a tenant that an agent answered",
+                                        {"tenant_id", "key_id", "deployment_id", "model"})),
+      tenant_failed_(metrics_.counters("tenant_requests_failed_total", "Requests of a tenant that failed, each once",
+                                       {"tenant_id", "key_id", "deployment_id", "model"})),
+      tenant_input_(metrics_.counters("tenant_input_tokens_total", "Prompt tokens of answered requests",
+                                      {"tenant_id", "key_id", "deployment_id", "model"})),
+      tenant_output_(metrics_.counters("tenant_output_tokens_total", "Completion tokens of answered requests",
+                                       {"tenant_id", "key_id", "deployment_id", "model"})),
       queue_wait_(metrics_.histograms("queue_wait_seconds", "Time in the capacity queue of waits that ended with a slot",
                                       observe::exponential_bounds(0.01, 2, 13), {"model"})),
       first_byte_(metrics_.histograms("request_time_to_first_byte_seconds", "From the request's head to the first byte of its answer",
                                       {.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}, {"model"})) {
+  const observe::counter_family refused = metrics_.counters("auth_failures_total", "Requests answered 401", {"surface"});
+  auth_failed_client_ = refused.with({"client"});
+  auth_failed_admin_ = refused.with({"admin"});
+  audit_write_seconds_ = metrics_.histograms("audit_write_seconds", "Writes to the audit log's file", observe::exponential_bounds(0.00001, 4, 10)).with({});
   plugin_series_.reserve(most_plugin_series);
   metrics_.add(process_);
   metrics_.add(*this);
@@ -77,9 +95,12 @@ void exporter::on_finished(const gateway::request_record &r) {
   const char *method = method_label(r.method);
   active_of(method, r.started_as.empty() ? r.route : r.started_as).add(-1);
   seconds_of(method, r.route, r.status).observe(static_cast<double>(r.duration_ns) / static_cast<double>(ns_per_s));
+  if (r.status == 401 && r.how == gateway::ended::rejected_auth)
+    (r.started_as.empty() ? auth_failed_client_ : auth_failed_admin_).add();
   if (!r.inference) return;
   const std::string_view model = r.model_known ? r.model : std::string_view("__unknown__");
   finished_.with({model, gateway::to_string(r.how)}).add();
+  count_failed(r, model);
   if (r.first_byte_ns != 0) first_byte_.with({model}).observe(static_cast<double>(r.first_byte_ns) / static_cast<double>(ns_per_s));
 }
 
@@ -89,9 +110,43 @@ void exporter::on_attempt_failed(std::string_view, std::string_view model, std::
 
 void exporter::on_attempt(const routing::attempt_outcome &o) {
   if (o.effect == routing::standing_effect::neutral) return;
+  if (o.effect == routing::standing_effect::failure) {
+    const auto info = o.who->info();
+    return failed_.with({info->region, info->engine, o.model, or_anonymous(o.tenant)}).add();
+  }
+  const std::lock_guard guard(mutex_);
+  const served_series &s = served_of(o);
+  s.routed.add();
+  s.success.add();
+  s.input_tokens.add(static_cast<double>(o.prompt_tokens));
+  s.output_tokens.add(static_cast<double>(o.output_tokens));
+}
+
+const exporter::served_series &exporter::served_of(const routing::attempt_outcome &o) {
+  static thread_local std::string name;
+  const uint64_t numbers[] = {o.who->key(), o.generation};
+  name.assign(reinterpret_cast<const char *>(numbers), sizeof numbers);
+  for (const std::string_view part : {o.model, o.tenant, o.key_id}) name.append(part).push_back('\0');
+  if (const auto found = served_cache_.find(name); found != served_cache_.end()) return found->second;
+  if (served_cache_.size() >= most_served_series) served_cache_.clear();
   const auto info = o.who->info();
-  const auto &family = o.effect == routing::standing_effect::success ? routed_ : failed_;
-  family.with({info->region, info->engine, o.model, "default"}).add();
+  const std::string_view tenant = or_anonymous(o.tenant);
+  const std::string_view t4[] = {tenant, or_anonymous(o.key_id), or_unset(info->deployment_id), o.model};
+  served_series made{routed_.with({info->region, info->engine, o.model, tenant}), tenant_success_.with(t4), tenant_input_.with(t4), tenant_output_.with(t4)};
+  return served_cache_.emplace(name, made).first->second;
+}
+
+void exporter::count_failed(const gateway::request_record &r, std::string_view model) {
+  using gateway::ended;
+  switch (r.how) {
+    case ended::deadline: case ended::agent_lost: case ended::engine_error: case ended::rejected_by_engine:
+    case ended::rejected_no_agent: case ended::rejected_capacity: case ended::failed: break;
+    default: return;
+  }
+  std::string deployment;
+  if (on_.fleet != nullptr && !r.agent.empty())
+    if (const auto a = on_.fleet->find(r.agent)) deployment = a->info()->deployment_id;
+  tenant_failed_.with({or_anonymous(r.tenant), or_anonymous(r.key_id), or_unset(deployment), model}).add();
 }
 
 void exporter::on_queue_wait(std::string_view model, uint64_t ns) {
@@ -100,10 +155,10 @@ void exporter::on_queue_wait(std::string_view model, uint64_t ns) {
 
 void exporter::on_served(std::string_view model, bool by_fallback) { (by_fallback ? fallback_ : primary_).with({model}).add(); }
 
-void exporter::on_exhausted(std::string_view model, std::string_view code) {
+void exporter::on_exhausted(std::string_view model, std::string_view tenant, std::string_view code) {
   if (code == "request_timeout") return;
   exhausted_.with({model_label(model)}).add();
-  failed_.with({"", "", model_label(model), "default"}).add();
+  failed_.with({"", "", model_label(model), or_anonymous(tenant)}).add();
 }
 
 hive_metric exporter::declare(int32_t kind, const std::string &name, const std::string &help) {
@@ -136,6 +191,7 @@ void exporter::collect(observe::exposition &out) {
   if (on_.plugins != nullptr) collect_plugins(out);
   if (!on_.links.empty()) collect_links(out);
   if (on_.memory != nullptr) collect_memory(out);
+  if (on_.audit != nullptr) collect_audit(out);
 }
 
 }  // namespace hive::admin

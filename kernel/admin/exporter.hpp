@@ -6,6 +6,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "base/byte_budget.hpp"
@@ -15,6 +16,7 @@
 #include "gateway/telemetry.hpp"
 #include "hive/abi/host.h"
 #include "link/counters.hpp"
+#include "observe/audit_log.hpp"
 #include "observe/metrics.hpp"
 #include "observe/process.hpp"
 #include "plugins/registry.hpp"
@@ -29,6 +31,7 @@ struct exported {
   const gateway::forward_line *forwards = nullptr;
   const gateway::stage_gauges *stages = nullptr;
   const plugins::component_registry *plugins = nullptr;
+  const observe::audit_log *audit = nullptr;
   size_t queue_size = 0;
   std::vector<const link::hub_counters *> links;   // one a worker
   const byte_budget *memory = nullptr;
@@ -44,6 +47,8 @@ class exporter final : public gateway::telemetry, private observe::collectable {
   void forget_model(std::string_view model) { metrics_.forget("model", model); }
   void sweep() { metrics_.bury(); }        // once a second
 
+  observe::histogram audit_write_seconds() const { return audit_write_seconds_; }
+
   // gateway::telemetry
   void on_started(std::string_view method, std::string_view route) override;
   void on_finished(const gateway::request_record &) override;
@@ -53,7 +58,7 @@ class exporter final : public gateway::telemetry, private observe::collectable {
   void on_attempt(const routing::attempt_outcome &);
   void on_queue_wait(std::string_view model, uint64_t ns);
   void on_served(std::string_view model, bool by_fallback);
-  void on_exhausted(std::string_view model, std::string_view code);
+  void on_exhausted(std::string_view model, std::string_view tenant, std::string_view code);
 
   // metrics of plugins; declare on control, add from any thread
   hive_metric declare(int32_t kind, const std::string &name, const std::string &help);
@@ -66,6 +71,7 @@ class exporter final : public gateway::telemetry, private observe::collectable {
   void collect_plugins(observe::exposition &) const;
   void collect_links(observe::exposition &) const;
   void collect_memory(observe::exposition &) const;
+  void collect_audit(observe::exposition &) const;
   // A caller's word becomes a label only when an agent serves that model.
   std::string_view model_label(std::string_view model) const;
 
@@ -81,6 +87,12 @@ class exporter final : public gateway::telemetry, private observe::collectable {
     const char *route;
     observe::gauge now;
   };
+  // What an answered attempt counts, by agent, its generation, model, tenant and key.
+  struct served_series {
+    observe::counter routed, success, input_tokens, output_tokens;
+  };
+  const served_series &served_of(const routing::attempt_outcome &);
+  void count_failed(const gateway::request_record &, std::string_view model);
   observe::histogram seconds_of(const char *method, std::string_view route, int status);
   observe::gauge active_of(const char *method, std::string_view route);
 
@@ -91,10 +103,14 @@ class exporter final : public gateway::telemetry, private observe::collectable {
   observe::histogram_family http_seconds_;
   observe::gauge_family http_active_;
   observe::counter_family finished_, routed_, failed_, attempts_failed_, primary_, fallback_, exhausted_;
+  observe::histogram audit_write_seconds_;
+  observe::counter auth_failed_client_, auth_failed_admin_;
+  observe::counter_family tenant_success_, tenant_failed_, tenant_input_, tenant_output_;
   observe::histogram_family queue_wait_, first_byte_;
-  std::mutex mutex_;                      // guards the two caches
+  std::mutex mutex_;                      // guards the three caches
   std::vector<http_series> http_cache_;
   std::vector<active_series> active_cache_;
+  std::unordered_map<std::string, served_series> served_cache_;
 
   struct plugin_series {
     int32_t kind;

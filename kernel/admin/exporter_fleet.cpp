@@ -206,6 +206,21 @@ void exporter::collect_memory(observe::exposition &out) const {
   out.series({}, m.slow_streams_ended.load(std::memory_order_relaxed));
 }
 
+void exporter::collect_audit(observe::exposition &out) const {
+  const observe::audit_counters &c = on_.audit->counters();
+  out.family(metric_kind::counter, "audit_lines_total", "Lines in the audit log");
+  out.series({}, c.written.load(std::memory_order_relaxed));
+  out.family(metric_kind::counter, "audit_lines_dropped_total", "Lines that are missing in the audit log");
+  out.series(observe::label_text({"reason"}, {"queue_full"}), c.dropped_full.load(std::memory_order_relaxed));
+  out.series(observe::label_text({"reason"}, {"stopped"}), c.dropped_stop.load(std::memory_order_relaxed));
+  out.family(metric_kind::counter, "audit_write_errors_total", "Writes to the audit log that failed; they are tried again");
+  out.series({}, c.write_errors.load(std::memory_order_relaxed));
+  out.family(metric_kind::counter, "audit_opened_total", "Times the audit log's file was opened");
+  out.series({}, c.opened.load(std::memory_order_relaxed));
+  out.family(metric_kind::gauge, "audit_queue_bytes", "Lines that wait for the audit log's writer");
+  out.series({}, c.queued_bytes.load(std::memory_order_relaxed));
+}
+
 void exporter::collect_plugins(observe::exposition &out) const {
   out.family(metric_kind::gauge, "plugin_info", "A component of a loaded plugin; always 1");
   for (const auto &library : on_.plugins->libraries()) {

@@ -212,9 +212,10 @@ json::object health_agents(const fleet::registry &registry) {
   return out;
 }
 
-std::string fleet_models::list(bool anthropic) const {
+std::string fleet_models::list(viewer who, bool anthropic) const {
   json::array data;
-  const auto models = models_of(registry_);
+  auto models = models_of(registry_);
+  if (who != nullptr) std::erase_if(models, [who](const auto &m) { return !who->may_use(m.first); });
   for (const auto &[id, m] : models) {
     json::object o = model_json(id, m);
     if (anthropic) add_anthropic_fields(o, id, m);
@@ -229,12 +230,14 @@ std::string fleet_models::list(bool anthropic) const {
   return json::serialize(page);
 }
 
-std::string fleet_models::detail(std::string_view model, bool anthropic) const {
+std::string fleet_models::detail(std::string_view model, viewer who, bool anthropic) const {
+  if (who != nullptr && !who->may_use(model)) return {};
   const auto models = models_of(registry_);
   const auto it = models.find(std::string(model));
   if (it == models.end()) return {};
   json::object o = model_json(it->first, it->second);
   if (anthropic) add_anthropic_fields(o, it->first, it->second);
+  if (!show_agents_) return json::serialize(o);
   json::array list;
   const auto snapshot = registry_.snapshot();
   for (const auto &a : snapshot->agents) {
@@ -256,9 +259,10 @@ std::string fleet_models::detail(std::string_view model, bool anthropic) const {
   return json::serialize(o);
 }
 
-std::string fleet_models::near(std::string_view model) const {
+std::string fleet_models::near(std::string_view model, viewer who) const {
   std::vector<std::string> ids;
-  for (const auto &[id, m] : models_of(registry_)) ids.push_back(id);
+  for (const auto &[id, m] : models_of(registry_))
+    if (who == nullptr || who->may_use(id)) ids.push_back(id);
   return nearest(model, ids);
 }
 

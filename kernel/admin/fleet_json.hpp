@@ -20,13 +20,15 @@ boost::json::object health_agents(const fleet::registry &);  // total_agents, he
 
 class fleet_models final : public gateway::models_view {
  public:
-  explicit fleet_models(const fleet::registry &r) : registry_(r) {}
-  std::string list(bool anthropic) const override;
-  std::string detail(std::string_view model, bool anthropic) const override;
-  std::string near(std::string_view model) const override;
+  // `show_agents`: detail lists the agents, with machines and organizations (HTTP sheet W43).
+  explicit fleet_models(const fleet::registry &r, bool show_agents = true) : registry_(r), show_agents_(show_agents) {}
+  std::string list(viewer, bool anthropic) const override;
+  std::string detail(std::string_view model, viewer, bool anthropic) const override;
+  std::string near(std::string_view model, viewer) const override;
 
  private:
   const fleet::registry &registry_;
+  const bool show_agents_;
 };
 
 }  // namespace hive::admin

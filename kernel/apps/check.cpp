@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <iostream>
 
+#include "apps/client_keys.hpp"
 #include "apps/embedded.hpp"
 #include "apps/plugin_host.hpp"
 #include "apps/policy_file.hpp"
 #include "apps/program.hpp"
+#include "gateway/trusted_proxies.hpp"
 #include "routing/plugin_source.hpp"
 #include "routing/router.hpp"
 
@@ -81,6 +83,10 @@ std::vector<status> judge(const config::router_settings &s, std::vector<std::str
   judge_component(registry, given, HIVE_KIND_TRANSPORT, s.transport, "transport", problems);
   for (status &each : judge_embedded(s.embedded_agents, registry)) problems.push_back(std::move(each));
   if (!s.policy_file.empty()) judge_policy(s.policy_file, registry, problems, warnings);
+  const tenancy::auth_document auth = load_client_keys(s);
+  warnings.insert(warnings.end(), auth.warnings.begin(), auth.warnings.end());
+  problems.insert(problems.end(), auth.problems.begin(), auth.problems.end());
+  if (const auto proxies = gateway::trusted_proxies::parse(s.trusted_proxies); !proxies) problems.push_back(proxies.why());
   return problems;
 }
 

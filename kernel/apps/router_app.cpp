@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <random>
 
+#include "apps/client_keys.hpp"
 #include "apps/policy_file.hpp"
 #include "apps/program.hpp"
 #include "base/text.hpp"
@@ -133,9 +134,51 @@ status router_app::load_policy(bool first) {
   return router_->set_policies(parsed->document);
 }
 
+// At the start and on SIGHUP. Nothing changes unless the whole file is good.
+status router_app::load_keys() {
+  const tenancy::auth_document found = load_client_keys(settings_);
+  for (const status &s : found.problems) observe::log("auth").error("{}", s.text());
+  if (!found.keys) return found.problems.front();
+  if (keys_ && keys_->mode() == tenancy::auth_mode::api_key && found.keys->mode() == tenancy::auth_mode::none)
+    return fail(errc::denied, "a file without the mode api-key would open the client API to everybody; restart the router if that is meant",
+                settings_.auth_config_file);
+  for (const std::string &w : found.warnings) observe::log("auth").warn("{}", w);
+  keys_ = found.keys;
+  for (auto &u : units_)
+    u->home.post([unit = u.get(), keys = keys_] { unit->gateway->set_keys(keys); });
+  if (keys_->mode() == tenancy::auth_mode::api_key) observe::log("auth").info("{} client key(s) loaded", keys_->keys().size());
+  return {};
+}
+
+// Before anything that records; its file is opened last, when nothing else can stop the start.
+void router_app::make_audit() {
+  if (!settings_.audit_log_path.empty()) {
+    observe::audit_options o;
+    o.path = settings_.audit_log_path;
+    o.zone = settings_.audit_zone;
+    o.queue_bytes = settings_.audit_queue.bytes;
+    o.required = settings_.audit_required;
+    o.write_seconds = exporter_.audit_write_seconds();
+    audit_ = std::make_unique<observe::audit_log>(o);
+  }
+  records_ = std::make_unique<admin::audit_trail>(exporter_, audit_.get());
+}
+
+void router_app::reload() {
+  if (audit_) audit_->reopen();
+  if (const status s = load_policy(false); !s) observe::log("policy").error("the policy stays as it was: {}", s.text());
+  else observe::log("policy").info("policy loaded");
+  if (settings_.auth_config_file.empty()) return;
+  if (const status s = load_keys(); !s) observe::log("auth").error("the client keys stay as they were: {}", s.text());
+}
+
 status router_app::start() {
   host_ = std::make_unique<plugin_host>(control_, nullptr, &exporter_);
   if (const status s = load_plugins(); !s) return s;
+  if (const status s = load_keys(); !s) return s;
+  auto proxies = gateway::trusted_proxies::parse(settings_.trusted_proxies);
+  if (!proxies) return proxies.why();
+  proxies_ = *std::move(proxies);
   components_ = std::make_unique<routing::plugin_source>(plugins_, *host_);
   if (const status s = open_storage(); !s) return s;
 
@@ -150,6 +193,7 @@ status router_app::start() {
   routing::router_options r;
   r.line.depth = static_cast<size_t>(settings_.queue_depth);
   r.line.bytes = settings_.queue_bytes.bytes;
+  r.line.tenant_fairness = true;
   r.max_tries = static_cast<uint32_t>(settings_.max_tries_per_step);
   router_ = std::make_unique<routing::router>(*components_, fleet_->columns(), *outcomes_, r);
   if (const status s = load_policy(true); !s) return s;
@@ -164,7 +208,7 @@ status router_app::start() {
   gateway_options_.extra_routes = settings_.extra_routes;
   gateway_options_.sse_keepalive_ns = settings_.sse_keepalive.ns;
   gateway_options_.cors_origins = settings_.cors_origins;
-  models_ = std::make_unique<admin::fleet_models>(*fleet_);
+  models_ = std::make_unique<admin::fleet_models>(*fleet_, settings_.models_show_agents);
   admin::api_options a;
   a.keys = settings_.admin_keys;
   a.open_without_keys = settings_.allow_insecure_admin;
@@ -178,13 +222,15 @@ status router_app::start() {
   embedded_ = std::make_unique<embedded_agents>(settings_.embedded_agents, control_, plugins_, *host_);
   if (const status s = embedded_->prepare(); !s) return s;
   directory_->reserve(embedded_->peer_ids());
+  make_audit();
   if (const status s = start_units(); !s) return s;
   std::vector<const link::hub_counters *> links;
   for (const auto &u : units_)
     if (u->hub) links.push_back(&u->hub->counters());
-  exporter_.attach({fleet_.get(), router_.get(), forwards_.get(), &stages_, &plugins_, static_cast<size_t>(settings_.queue_size), links, &memory_, &drift_});
+  exporter_.attach({fleet_.get(), router_.get(), forwards_.get(), &stages_, &plugins_, audit_.get(), static_cast<size_t>(settings_.queue_size), links, &memory_, &drift_});
   metrics_page_ = std::make_unique<metrics_page>(control_, exporter_);
   if (const status s = metrics_page_->listen(settings_.metrics.text()); !s) return s.at("metrics-port");
+  if (audit_) return audit_->start();
   return {};
 }
 
@@ -238,6 +284,10 @@ status router_app::start_units() {
   limits.max_connections = connections_a_worker(settings_);
   limits.half_close_is_gone = settings_.client_half_close != "allow";
   config::address http = settings_.http;
+  const bool open = keys_->mode() == tenancy::auth_mode::none;
+  if (open && !settings_.http_given) http.host = "127.0.0.1";
+  if (open && http.host != "127.0.0.1" && http.host != "::1")
+    observe::log("auth").warn("{} is open to everybody who reaches it: no client needs a key (set --auth-config-file)", http.text());
   std::vector<hub_place> places;
   std::vector<embedded_place> inside;
   // Agents of this process prove a secret like any other; without a configured one it is of this start and goes nowhere.
@@ -254,8 +304,8 @@ status router_app::start_units() {
       inside.push_back({&u->home, *name});
     }
     places.push_back({&u->home, u->hub.get()});
-    gateway::worker_context context{u->home, u->hub.get(), *router_, *forwards_, exporter_, stages_, gateway_options_, &u->memory};
-    u->gateway = std::make_unique<gateway::worker>(context, *models_, *api_, ready_);
+    gateway::worker_context context{u->home, u->hub.get(), *router_, *forwards_, *records_, stages_, gateway_options_, proxies_, &u->memory};
+    u->gateway = std::make_unique<gateway::worker>(context, *models_, *api_, ready_, keys_);
     u->server = std::make_unique<http::server>(u->home, *u->gateway, limits);
     if (const status s = u->server->listen(http.text(), workers > 1); !s) return s.at("http-port");
     if (http.port == 0) http.port = u->server->port();  // the other workers share what the first one got
@@ -295,13 +345,13 @@ void router_app::run() {
   for (auto &u : units_)
     u->thread = std::thread([unit = u.get(), report] { unit->home.run(report); });
   boost::asio::signal_set signals(control_.io(), SIGINT, SIGTERM, SIGHUP);
+  signals.add(SIGUSR1);
   std::function<void(const boost::system::error_code &, int)> on_signal = [&](const boost::system::error_code &error, int number) {
     if (error) return;
     signals.async_wait(on_signal);
-    if (number == SIGHUP) {
-      const status s = load_policy(false);
-      if (!s) observe::log("policy").error("the policy stays as it was: {}", s.text());
-      else observe::log("policy").info("policy loaded");
+    if (number == SIGHUP) return reload();
+    if (number == SIGUSR1) {
+      if (audit_) audit_->reopen();
       return;
     }
     if (drain_.begun()) return control_.stop();  // a second signal ends it now

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "admin/api.hpp"
+#include "admin/audit_trail.hpp"
 #include "admin/exporter.hpp"
 #include "admin/fleet_json.hpp"
 #include "apps/drain.hpp"
@@ -40,6 +41,9 @@ class router_app {
 
   status load_plugins();
   status load_policy(bool first);
+  status load_keys();
+  void make_audit();
+  void reload();
   status open_storage();
   status start_hub(unit &, uint32_t worker, uint64_t boot_id, const std::vector<std::string> &secrets);
   status start_units();
@@ -61,6 +65,8 @@ class router_app {
   fleet::lease_drift drift_;
   admin::exporter exporter_;
   plugins::component_registry plugins_;
+  std::unique_ptr<observe::audit_log> audit_;
+  std::unique_ptr<admin::audit_trail> records_;
   std::unique_ptr<plugin_host> host_;
   std::unique_ptr<routing::plugin_source> components_;
 
@@ -79,6 +85,8 @@ class router_app {
   std::unique_ptr<gateway::forward_line> forwards_;
   gateway::stage_gauges stages_;
   gateway::gateway_options gateway_options_;
+  gateway::trusted_proxies proxies_;
+  std::shared_ptr<const tenancy::keyring> keys_;
   std::unique_ptr<admin::fleet_models> models_;
   std::unique_ptr<admin::api> api_;
   std::vector<std::unique_ptr<unit>> units_;

@@ -2,6 +2,7 @@
 #include <iostream>
 
 #include "apps/check.hpp"
+#include "apps/keygen.hpp"
 #include "apps/plugin_host.hpp"
 #include "apps/program.hpp"
 #include "apps/router_app.hpp"
@@ -39,6 +40,7 @@ int main(int argc, char **argv) {
   using namespace hive;
   if (!apps::start_process()) return 1;
   std::vector<std::string> arguments(argv + 1, argv + argc);
+  if (!arguments.empty() && arguments[0] == "keygen") return apps::keygen_command({arguments.begin() + 1, arguments.end()});
   const bool check = !arguments.empty() && arguments[0] == "check";
   if (check) {
     // hivenet-router check FILE = hivenet-router --config FILE --check-config
@@ -56,6 +58,7 @@ int main(int argc, char **argv) {
     return loaded.exit_code;
   }
   if (!loaded.rest.empty())
-    return apps::run_command("hivenet-router", loaded.rest, apps::plugin_places(loaded.settings), "there are: check FILE, plugins list|show|check");
+    return apps::run_command("hivenet-router", loaded.rest, apps::plugin_places(loaded.settings),
+                             "there are: check FILE, keygen, plugins list|show|check");
   return serve(loaded.settings, loaded.warnings);
 }

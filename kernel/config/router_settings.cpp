@@ -24,6 +24,19 @@ status is_route(const std::string &text) { return parse_allowed_route(text).why(
 
 status is_announce(const std::string &text) { return text.empty() ? status() : parse_announce(text).why(); }
 
+// "10.0.0.0/8", "fd00::/8" or a plain address.
+status is_network(const std::string &text) {
+  const size_t slash = text.find('/');
+  const std::string host = text.substr(0, slash);
+  bool fits = is_ip_literal(host);
+  if (slash != std::string::npos) {
+    const std::string bits = text.substr(slash + 1);
+    const bool digits = !bits.empty() && bits.size() < 4 && bits.find_first_not_of("0123456789") == std::string::npos;
+    fits = fits && digits && std::stoi(bits) <= (host.find(':') == std::string::npos ? 32 : 128);
+  }
+  return fits ? status() : fail(errc::invalid, "\"" + text + "\" is no IP address and no range; write one like 10.0.0.0/8 or fd00::/8");
+}
+
 status not_empty(const std::string &text) { return text.empty() ? fail(errc::invalid, "must not be empty") : status(); }
 
 // As a browser says it: scheme and host in lower case, a port only if it is not the usual one, nothing behind it.
@@ -152,16 +165,33 @@ void add_security(table &t, router_settings &r) {
   t.add("admin-api-keys", &r.admin_keys, "", "Keys that open /admin; without any it answers 401.").no_flag().secret();
   t.add("admin-api-keys-file", &r.admin_keys_file, "", "File with more admin keys, one a line.").shown_as("PATH");
   t.add("allow-insecure-admin", &r.allow_insecure_admin, "", "Opens /admin without a key.").no_flag();
-  t.add("auth-mode", &r.written.auth_mode, "none", "Client authentication; only none in this release.").no_flag();
-  t.add("auth-config-file", &r.written.later, "", "auth.yaml.").also_env(
-        "HIVENET_ROUTER_AUTH_CONFIG").shown_as("PATH").later();
+  t.add("auth-config-file", &r.auth_config_file, "",
+        "auth.yaml: client keys and who owns them; read again on SIGHUP. Without it everybody may use the client API.").also_env(
+        "HIVENET_ROUTER_AUTH_CONFIG").shown_as("PATH");
+  t.add("auth-mode", &r.written.auth_mode, "none",
+        "Client authentication when there is no auth.yaml; only none works without keys.").no_flag();
+  t.add("strict-auth", &r.strict_auth, "",
+        "An unknown key in auth.yaml, or a limit there that this release does not enforce, is an error instead of a warning.");
+  t.add("models-show-agents", &r.models_show_agents, "true",
+        "Whether GET /v1/models/ID lists the model's agents with their machines.");
+  t.add("trusted-proxies", &r.trusted_proxies, "",
+        "Addresses and CIDR ranges whose X-Forwarded-For and X-Real-IP are believed.").check(is_network).shown_as("LIST");
 }
 
 void add_later(table &t, router_settings &r) {
   t.section("Other releases");
   for (const char *name : {"quota-backend", "admit-fraction", "admit-park-timeout", "rpm-burst-seconds", "openai-api-key", "anthropic-api-key"})
     t.add(name, &r.written.later, "", "Quotas, admission and providers.").no_flag().no_file().secret().later();
-  t.add("audit-log-path", &r.written.later, "", "Audit log.").no_flag().shown_as("PATH").later();
+}
+
+void add_audit(table &t, router_settings &r) {
+  t.section("Audit");
+  t.add("audit-log-path", &r.audit_log_path, "/var/log/hivenet-router/audit.jsonl",
+        "One JSON line a request. Empty = none; - = stdout, as when the file cannot be opened.").shown_as("PATH");
+  t.add("audit-zone", &r.audit_zone, "Europe/Rome", "Time zone of the field ts.").check(not_empty).shown_as("NAME");
+  t.add("audit-queue-bytes", &r.audit_queue, "4194304",
+        "Lines that may wait for the writer; beyond, they are dropped and counted.").range(64 << 10, 1ULL << 30);
+  t.add("audit-required", &r.audit_required, "", "Refuses to start without its file, instead of writing to stdout.");
 }
 
 void resolve_link(const table &t, router_settings &r, std::vector<status> &problems, std::vector<std::string> &warnings) {
@@ -190,6 +220,22 @@ void resolve_link(const table &t, router_settings &r, std::vector<status> &probl
     problems.push_back(fail(errc::invalid, "worker i listens on port + i, and " + std::to_string(r.link_listen.port) + " + " + std::to_string(r.workers - 1) + " is over 65535", "link-listen"));
   if (!w.p2p_announce_addr.empty())
     if (auto host = parse_announce(w.p2p_announce_addr)) r.announce_host = *std::move(host);
+}
+
+// What auth.yaml says is the router's to read; without one nobody is asked for a key.
+void resolve_auth(const table &t, router_settings &r, std::vector<status> &problems, std::vector<std::string> &warnings) {
+  r.http_given = t.origin_of("http-port") != origin::built_in;
+  const std::string &mode = r.written.auth_mode;
+  const bool none = mode.empty() || mode == "none";
+  if (!r.auth_config_file.empty()) {
+    if (!none) warnings.push_back(t.find("auth-mode")->source + " is not used: " + r.auth_config_file + " says the mode");
+    return;
+  }
+  if (mode == "api-key")
+    problems.push_back(fail(errc::invalid, "api-key needs keys; set --auth-config-file", t.find("auth-mode")->source));
+  else if (!none)
+    problems.push_back(fail(errc::unsupported, "\"" + mode + "\" is not supported in this release; use none, or api-key with --auth-config-file", t.find("auth-mode")->source));
+  if (!r.http_given) r.http.host = "127.0.0.1";
 }
 
 void resolve_admin(router_settings &r, std::vector<status> &problems, std::vector<std::string> &warnings) {
@@ -226,16 +272,15 @@ void add_rows(table &t, router_settings &r) {
   add_backends(t, r);
   add_fleet(t, r);
   add_security(t, r);
+  add_audit(t, r);
   add_later(t, r);
 }
 
 void finish(const table &t, router_settings &r, std::vector<status> &problems, std::vector<std::string> &warnings,
             const std::string &program_version) {
   if (r.workers == 0) r.workers = default_workers(std::thread::hardware_concurrency());
-  if (r.written.auth_mode != "none" && !r.written.auth_mode.empty())
-    problems.push_back(fail(errc::unsupported, "\"" + r.written.auth_mode + "\" is not supported in this release; only none is", t.find("auth-mode")->source));
-  for (const auto &[name, where] : {std::pair{"http-port", &r.http}, std::pair{"metrics-port", &r.metrics}})
-    if (t.origin_of(name) == origin::built_in) where->host = "127.0.0.1";
+  resolve_auth(t, r, problems, warnings);
+  if (t.origin_of("metrics-port") == origin::built_in) r.metrics.host = "127.0.0.1";
 
   r.extra_routes.clear();
   for (const std::string &text : r.written.extra_routes) {

@@ -17,6 +17,7 @@ namespace hive::config {
 struct router_settings : program_settings {
   // addresses
   address http;                      // client and admin API
+  bool http_given = false;           // else: every interface with client keys, 127.0.0.1 without
   address metrics;
   address link_listen;               // resolved: worker i listens on port + i, port 0 = any
   bool link_enabled = false;         // false without a shared secret: no agent can connect
@@ -57,6 +58,15 @@ struct router_settings : program_settings {
   std::vector<std::string> admin_keys;
   std::string admin_keys_file;              // its keys are in admin_keys already
   bool allow_insecure_admin = false;
+  std::string auth_config_file;             // empty = everybody may use the client API
+  bool strict_auth = false;
+  bool models_show_agents = true;
+  std::vector<std::string> trusted_proxies; // address or CIDR each
+  // audit
+  std::string audit_log_path;               // empty = none
+  std::string audit_zone;                   // IANA name
+  byte_count audit_queue;
+  bool audit_required = false;
 
   // as written, before they are resolved above
   struct written_form {

@@ -139,8 +139,10 @@ TEST_F(settings, bad_variables_are_refused_by_name_and_unknown_ones_warned_about
       {"HIVENET_ROUTER_MAX_TRIES_PER_STEP", "-1", "-1 is out of range; it must be between 1 and 100"},
       {"HIVENET_ROUTER_SESSION_TTL", "-1h", "-1h is out of range; it must be between 0s and 720h"},
       {"HIVENET_ROUTER_ALLOW_INSECURE_ADMIN", "yes", "\"yes\" is neither true nor false; write one of the two"},
-      {"HIVENET_ROUTER_AUTH_CONFIG", "auth.yaml", "not supported in this release; leave it out"},
-      {"HIVENET_ROUTER_AUTH_MODE", "api-key", "\"api-key\" is not supported in this release; only none is"},
+      {"HIVENET_ROUTER_AUTH_MODE", "api-key", "api-key needs keys; set --auth-config-file"},
+      {"HIVENET_ROUTER_AUTH_MODE", "dynamic", "\"dynamic\" is not supported in this release; use none, or api-key with --auth-config-file"},
+      {"HIVENET_ROUTER_TRUSTED_PROXIES", "10.0.0.0/8,nobody", "\"nobody\" is no IP address and no range; write one like 10.0.0.0/8 or fd00::/8"},
+      {"HIVENET_ROUTER_AUDIT_QUEUE_BYTES", "1", "1 is out of range; it must be between 65536 and 1073741824"},
       {"HIVENET_ROUTER_OPENAI_API_KEY", "sk-1", "not supported in this release; leave it out"}};
   for (const auto &[name, value, why] : bad) {
     env_[name] = value;
@@ -221,6 +223,28 @@ TEST_F(settings, the_link_takes_its_address_from_three_flags) {
   env_.clear();
   EXPECT_EQ(router_errors({"--grpc-port", ":6000"}),
             "--grpc-port: agents may connect only with a shared secret; set --jwt-secret-file or HIVENET_ROUTER_JWT_SECRET\n");
+}
+
+TEST_F(settings, without_an_address_only_a_router_with_keys_may_bind_every_interface) {
+  const auto open = load_router({}, env_, "1.0");
+  EXPECT_EQ(open.settings.http.text(), "127.0.0.1:8080");
+  for (const bool by_flag : {false, true}) {
+    std::vector<std::string> arguments;
+    if (by_flag) arguments = {"--auth-config-file", "a.yaml"};
+    else env_["HIVENET_ROUTER_AUTH_CONFIG"] = "a.yaml";
+    const auto keys = load_router(arguments, env_, "1.0");
+    ASSERT_TRUE(keys.run) << keys.err;
+    EXPECT_EQ(keys.settings.auth_config_file, "a.yaml");
+    EXPECT_EQ(keys.settings.http.text(), ":8080");  // unless the file turns out to hold none
+    EXPECT_FALSE(keys.settings.http_given);
+    EXPECT_EQ(keys.settings.metrics.text(), "127.0.0.1:2112");
+    env_.erase("HIVENET_ROUTER_AUTH_CONFIG");
+  }
+  EXPECT_TRUE(load_router({"--http-port", ":8080"}, env_, "1.0").settings.http_given);
+  env_["HIVENET_ROUTER_AUTH_MODE"] = "dynamic";
+  const auto both = load_router({"--auth-config-file", "a.yaml"}, env_, "1.0");
+  ASSERT_TRUE(both.run) << both.err;
+  EXPECT_NE(std::find(both.warnings.begin(), both.warnings.end(), "HIVENET_ROUTER_AUTH_MODE is not used: a.yaml says the mode"), both.warnings.end());
 }
 
 TEST_F(settings, admin_keys_are_trimmed_checked_and_never_the_shared_secret) {

@@ -4,8 +4,10 @@
 #include <utility>
 
 #include "base/text.hpp"
+#include "gateway/estimate.hpp"
 #include "gateway/field_rules.hpp"
 #include "gateway/form_scan.hpp"
+#include "gateway/key_rules.hpp"
 #include "gateway/worker.hpp"
 #include "hive/abi/views.h"
 
@@ -26,14 +28,15 @@ api_error no_memory() {
 
 }  // namespace
 
-relay::relay(worker_context &context, http::exchange &exchange, const route &r, std::string request_id)
+relay::relay(worker_context &context, http::exchange &exchange, const route &r, std::string request_id, tenancy::caller caller)
     : forward_waiter(context.home),
       context_(context),
       exchange_(exchange),
       route_(r),
       request_id_(std::move(request_id)),
+      caller_(std::move(caller)),
       method_(exchange.head().method),
-      client_(exchange.client_address()),
+      client_(client_of(context, exchange)),
       started_ns_(exchange.arrived_ns()),
       started_unix_ms_(unix_ms()),
       deadline_ns_(started_ns_ + context.options.request_timeout_ns),
@@ -103,6 +106,7 @@ std::optional<scan_error> relay::scan_body() {
 void relay::on_body(http::body_ptr body) {
   body_ = std::move(body);
   if (const auto error = scan_body()) return refuse(ended::rejected_request, make_error("request_invalid", error->message));
+  if (const auto error = model_refusal(*caller_, scan_.model)) return refuse(ended::rejected_auth, *error);
   if (!route_.streams) scan_.stream = false;
   if (route_.usage == usage_source::asked && context_.options.ask_usage)
     if (auto asked = with_usage_asked(*body_, scan_)) {
@@ -134,7 +138,8 @@ void relay::look_for_agent() {
     facts.model = scan_.model;
     facts.capability = route_.capability;
     facts.route = route_.label;
-    facts.tenant = "default";
+    facts.tenant = caller_->tenant;
+    facts.key_id = caller_->id;
     facts.streaming = scan_.stream;
     facts.deadline_ns = deadline_ns_;
     facts.prompt_tokens = estimated_prompt_tokens(scan_);
@@ -248,6 +253,7 @@ link::usage relay::counted_usage() const {
 void relay::end_attempt(attempt_result result) {
   if (!attempt_open_) return;
   attempt_open_ = false;
+  if (committed_ || result == attempt_result::completed) settle_usage();
   routing::attempt_report report;
   report.what = result;
   report.exclude = exclude_;
@@ -255,6 +261,27 @@ void relay::end_attempt(attempt_result result) {
   report.prompt_tokens = counted.prompt_tokens;
   report.output_tokens = counted.output_tokens;
   session_->report(report);
+}
+
+// Once, when an answer is over or was cut: what the engine told, else what can be counted of it.
+void relay::settle_usage() {
+  if (route_.usage == usage_source::none) return;
+  uint64_t text_bytes = 0;
+  bool whole = true;
+  if (mode_ == mode::stream) {
+    const http::stream_facts &facts = scanner_->facts();
+    if (facts.usage.present) usage_ = {facts.usage.prompt, facts.usage.completion, 0, true};
+    text_bytes = facts.delta_bytes;
+    whole = facts.finished || facts.done;
+  } else if (!usage_.known && !committed_ && route_.capability == "llm") {
+    text_bytes = answer_text_bytes(held_);
+  }
+  if (usage_.known && whole) return;
+  // Some engines tell the prompt first and a count that grows: of a cut stream the larger is nearer.
+  const uint64_t counted = simple_output_tokens(text_bytes);
+  estimated_ = !usage_.known || counted > usage_.output_tokens;
+  if (!usage_.known) usage_.prompt_tokens = simple_prompt_tokens(scan_);
+  usage_.output_tokens = std::max(usage_.output_tokens, counted);
 }
 
 void relay::on_exhausted(const routing::exhaustion &e) {
@@ -271,7 +298,7 @@ void relay::on_exhausted(const routing::exhaustion &e) {
   }
   std::string words(e.message);
   if (e.code == "model_not_found")
-    if (const std::string near = context_.models->near(scan_.model); !near.empty()) words += "; close matches: " + near;
+    if (const std::string near = context_.models->near(scan_.model, caller_.get()); !near.empty()) words += "; close matches: " + near;
   const api_error error = make_error(e.code, std::move(words), "router", e.retry_after_s);
   const ended how = e.code == "request_timeout" ? ended::deadline
                     : e.code == "no_capacity"   ? ended::rejected_capacity
@@ -325,7 +352,8 @@ void relay::record(ended how, int status, std::string_view code) {
   r.route = route_.label;
   r.inference = true;
   r.client = client_;
-  r.tenant = "default";
+  r.tenant = caller_->tenant;
+  r.key_id = caller_->id;
   r.model = scan_.model;
   r.model_known = !agent_.empty() || context_.router.knows(scan_.model);
   r.agent = agent_;
@@ -341,6 +369,7 @@ void relay::record(ended how, int status, std::string_view code) {
   r.duration_ns = now - started_ns_;
   r.first_byte_ns = first_byte_ns_ == 0 ? 0 : first_byte_ns_ - started_ns_;
   r.usage = counted_usage();
+  r.estimated = estimated_;
   context_.records.on_finished(r);
 }
 

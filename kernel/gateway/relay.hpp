@@ -18,11 +18,13 @@
 #include "gateway/request_scan.hpp"
 #include "gateway/routes.hpp"
 #include "gateway/telemetry.hpp"
+#include "gateway/trusted_proxies.hpp"
 #include "gateway/usage_ask.hpp"
 #include "http/server.hpp"
 #include "http/sse_scanner.hpp"
 #include "link/router_hub.hpp"
 #include "routing/router.hpp"
+#include "tenancy/keyring.hpp"
 
 namespace hive::gateway {
 
@@ -54,11 +56,16 @@ struct worker_context {
   telemetry &records;
   stage_gauges &stages;
   const gateway_options &options;
+  const trusted_proxies &proxies;
   byte_share *memory = nullptr;            // null: nothing is counted or refused for want of it
   request_scanner *scanner = nullptr;      // the worker's parser; set by the worker, as is what follows
   relay_list *live = nullptr;
   const models_view *models = nullptr;
 };
+
+inline std::string client_of(const worker_context &c, const http::exchange &e) {
+  return c.proxies.client_of(e.client_address(), e.head().fields);
+}
 
 class relay final : public http::responder,
                     private routing::session_events,
@@ -66,7 +73,7 @@ class relay final : public http::responder,
                     private forward_waiter,
                     private loop_timer {
  public:
-  relay(worker_context &, http::exchange &, const route &, std::string request_id);
+  relay(worker_context &, http::exchange &, const route &, std::string request_id, tenancy::caller);
   ~relay() override;
   void start();
 
@@ -125,6 +132,7 @@ class relay final : public http::responder,
   void break_off(ended, const api_error &);   // after commit
   void refuse(ended, const api_error &);      // before commit; ends the exchange, nothing may follow
   void pass_on(int status, std::string body); // the engine's own refusal, unchanged; likewise
+  void settle_usage();
   void record(ended, int status, std::string_view code);
   std::vector<http::field> answer_fields(bool streaming) const;
   void set_stage(std::atomic<int64_t> *);
@@ -135,6 +143,7 @@ class relay final : public http::responder,
   http::exchange &exchange_;
   const route &route_;
   const std::string request_id_;
+  const tenancy::caller caller_;           // what it may do, and whose it is
   const std::string method_;
   const std::string client_;
   const uint64_t started_ns_;
@@ -171,6 +180,7 @@ class relay final : public http::responder,
   std::optional<usage_filter> filter_;
   std::string tail_;                       // of a buffered answer that was committed: where its usage may stand
   link::usage usage_;
+  bool estimated_ = false;
   std::optional<api_error> last_error_;
   uint64_t first_byte_ns_ = 0;
   bool recorded_ = false;

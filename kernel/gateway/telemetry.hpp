@@ -40,6 +40,7 @@ struct request_record {
   bool inference = false;        // a request for an engine
   std::string_view client;       // address
   std::string_view tenant;
+  std::string_view key_id;       // "" without a key of a client
   std::string_view model;        // as asked for; empty when it was not read
   bool model_known = false;      // an agent serves it: it may become a label
   std::string_view agent;        // peer id of the last attempt
@@ -54,6 +55,7 @@ struct request_record {
   uint64_t queue_ns = 0;
   uint64_t first_byte_ns = 0;    // 0 = none was sent
   link::usage usage;
+  bool estimated = false;        // usage, or a part of it, was counted here and not told by the engine
 };
 
 class telemetry {

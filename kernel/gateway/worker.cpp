@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/text.hpp"
+#include "gateway/key_rules.hpp"
 
 namespace hive::gateway {
 
@@ -21,7 +22,7 @@ class admin_relay final : public http::responder, private loop_timer {
     request_.method = exchange.head().method;
     request_.path = exchange.head().path;
     request_.query = exchange.head().query;
-    request_.client = exchange.client_address();
+    request_.client = client_of(context, exchange);
     request_.request_id = std::move(request_id);
     if (const auto *f = http::find_field(exchange.head().fields, "authorization")) request_.authorization = f->value;
     context_.records.on_started(request_.method, "/admin");
@@ -134,6 +135,12 @@ void worker::on_request(http::exchange &exchange) {
     return refuse(exchange, "unmatched", request_id, speaks, make_error("not_found", std::move(message)));
   }
   const route &r = *match.found;
+  tenancy::caller who;
+  if (r.kind != route_kind::health && r.kind != route_kind::ready && r.kind != route_kind::admin) {
+    tenancy::admission admitted = keys_->admit(exchange.head().fields, unix_ms());
+    if (!admitted.who) return refuse(exchange, r.label, request_id, speaks, unauthorized(admitted.why));
+    who = std::move(admitted.who);
+  }
   switch (r.kind) {
     case route_kind::health: return answer(exchange, r.label, request_id, 200, "{\"status\":\"ok\"}", "");
     case route_kind::ready: {
@@ -141,8 +148,8 @@ void worker::on_request(http::exchange &exchange) {
       if (why == nullptr) return answer(exchange, r.label, request_id, 200, "{\"status\":\"ready\"}", "");
       return answer(exchange, r.label, request_id, 503, std::string("{\"status\":\"not_ready\",\"reason\":\"") + why + "\"}", "");
     }
-    case route_kind::models: return answer(exchange, r.label, request_id, 200, models_.list(anthropic), "");
-    case route_kind::model_detail: return show_model(exchange, r, request_id, match.argument, speaks);
+    case route_kind::models: return answer(exchange, r.label, request_id, 200, models_.list(who.get(), anthropic), "", {}, who.get());
+    case route_kind::model_detail: return show_model(exchange, r, request_id, match.argument, speaks, who.get());
     case route_kind::admin: {
       auto relay = std::make_unique<admin_relay>(context_, exchange, admin_, request_id);
       admin_relay &started = *relay;
@@ -152,8 +159,8 @@ void worker::on_request(http::exchange &exchange) {
     case route_kind::inference: break;
   }
   if (draining_)
-    return refuse(exchange, r.label, request_id, speaks, make_error("shutting_down", "the router is shutting down", "router", 1));
-  auto next = std::make_unique<relay>(context_, exchange, r, request_id);
+    return refuse(exchange, r.label, request_id, speaks, make_error("shutting_down", "the router is shutting down", "router", 1), {}, who.get());
+  auto next = std::make_unique<relay>(context_, exchange, r, request_id, std::move(who));
   relay &started = *next;
   exchange.serve(std::move(next));
   started.start();
@@ -164,7 +171,8 @@ void worker::answer_preflight(http::exchange &exchange, const std::string &reque
   record.request_id = request_id;
   record.method = exchange.head().method;
   record.route = "unmatched";  // no route has the method; the path is whatever a page asked for
-  record.client = exchange.client_address();
+  const std::string client = client_of(context_, exchange);
+  record.client = client;
   record.status = 204;
   record.how = ended::completed;
   record.started_unix_ms = unix_ms();
@@ -200,35 +208,41 @@ void worker::relieve() {
 }
 
 void worker::show_model(http::exchange &exchange, const route &r, const std::string &request_id, const std::string &id,
-                        dialect speaks) {
-  const std::string body = models_.detail(id, speaks == dialect::anthropic);
-  if (!body.empty()) return answer(exchange, r.label, request_id, 200, body, "");
+                        dialect speaks, const tenancy::client_key *who) {
+  const std::string body = models_.detail(id, who, speaks == dialect::anthropic);
+  if (!body.empty()) return answer(exchange, r.label, request_id, 200, body, "", {}, who);
   std::string message = "model not found";
-  if (const std::string near = models_.near(id); !near.empty()) message += "; close matches: " + near;
-  refuse(exchange, r.label, request_id, speaks, make_error("model_not_found", std::move(message)));
+  if (const std::string near = models_.near(id, who); !near.empty()) message += "; close matches: " + near;
+  refuse(exchange, r.label, request_id, speaks, make_error("model_not_found", std::move(message)), {}, who);
 }
 
 void worker::refuse(http::exchange &exchange, std::string_view route, const std::string &request_id, dialect speaks,
-                    const api_error &error, std::string_view allow) {
-  answer(exchange, route, request_id, error.status, error_body(error, speaks, request_id), error.code, allow);
+                    const api_error &error, std::string_view allow, const tenancy::client_key *who) {
+  answer(exchange, route, request_id, error.status, error_body(error, speaks, request_id), error.code, allow, who);
 }
 
 void worker::answer(http::exchange &exchange, std::string_view route, const std::string &request_id, int status,
-                    std::string_view body, std::string_view code, std::string_view allow) {
+                    std::string_view body, std::string_view code, std::string_view allow, const tenancy::client_key *who) {
+  const std::string client = client_of(context_, exchange);
   request_record record;
   record.request_id = request_id;
   record.method = exchange.head().method;
   record.route = route;
-  record.client = exchange.client_address();
+  record.client = client;
+  if (who != nullptr) {
+    record.tenant = who->tenant;
+    record.key_id = who->id;
+  }
   record.status = status;
   record.error_code = code;
-  record.how = status < 400 ? ended::completed : ended::rejected_request;
+  record.how = status < 400 ? ended::completed : status == 401 ? ended::rejected_auth : ended::rejected_request;
   record.started_unix_ms = unix_ms();
   record.duration_ns = now_ns() - exchange.arrived_ns();
   context_.records.on_started(record.method, route);
   context_.records.on_finished(record);
   std::vector<http::field> fields = {{"Content-Type", "application/json; charset=utf-8"}, {"X-Request-ID", request_id}};
   if (!allow.empty()) fields.push_back({"Allow", allow});
+  if (status == 401) fields.push_back({"WWW-Authenticate", "Bearer realm=\"hivenet-router\""});
   if (status == 503) fields.push_back({"Retry-After", "1"});
   exchange.serve(std::make_unique<answered>());
   exchange.respond({status, fields}, body);

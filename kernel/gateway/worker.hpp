@@ -2,22 +2,27 @@
 #pragma once
 
 #include <atomic>
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "gateway/admin_port.hpp"
 #include "gateway/cors.hpp"
 #include "gateway/readiness.hpp"
 #include "gateway/relay.hpp"
+#include "tenancy/keyring.hpp"
 
 namespace hive::gateway {
 
-// What the models routes show. Any thread.
+// What the models routes show. `viewer` sees what its key may use; null sees everything. Any thread.
 class models_view {
  public:
-  // JSON of GET /v1/models and of one model, "" = unknown; with the fields of Anthropic's API beside ours when asked for.
-  virtual std::string list(bool anthropic) const = 0;
-  virtual std::string detail(std::string_view model, bool anthropic) const = 0;
-  virtual std::string near(std::string_view model) const = 0;                  // ids that look alike, for a person; may be ""
+  using viewer = const tenancy::client_key *;
+  // JSON of GET /v1/models and of one model, "" = unknown or not to be seen; with the fields of Anthropic's API beside ours when
+  // asked for.
+  virtual std::string list(viewer, bool anthropic) const = 0;
+  virtual std::string detail(std::string_view model, viewer, bool anthropic) const = 0;
+  virtual std::string near(std::string_view model, viewer) const = 0;          // ids that look alike, for a person; may be ""
 
  protected:
   ~models_view() = default;
@@ -25,8 +30,9 @@ class models_view {
 
 class worker final : public http::service {
  public:
-  worker(const worker_context &context, const models_view &models, admin_port &admin, const readiness &ready)
-      : context_(context), models_(models), admin_(admin), ready_(ready), cors_(context.options.cors_origins) {
+  worker(const worker_context &context, const models_view &models, admin_port &admin, const readiness &ready,
+         std::shared_ptr<const tenancy::keyring> keys)
+      : context_(context), models_(models), admin_(admin), ready_(ready), keys_(std::move(keys)), cors_(context.options.cors_origins) {
     context_.scanner = &scanner_;
     context_.live = &live_;
     context_.models = &models_;
@@ -35,6 +41,8 @@ class worker final : public http::service {
 
   void on_request(http::exchange &) override;
   std::string refusal_body(int status, std::string_view what) override;
+  // For requests from now on; those under way keep what they were let in with.
+  void set_keys(std::shared_ptr<const tenancy::keyring> keys) { keys_ = std::move(keys); }
   // Inference is refused from now on; what runs goes on.
   void drain() { draining_ = true; }
   // The drain's time is up: what runs ends now, each with an error of its own.
@@ -44,10 +52,11 @@ class worker final : public http::service {
 
  private:
   void answer(http::exchange &, std::string_view route, const std::string &request_id, int status, std::string_view body,
-              std::string_view code, std::string_view allow = {});
+              std::string_view code, std::string_view allow = {}, const tenancy::client_key *who = nullptr);
   void refuse(http::exchange &, std::string_view route, const std::string &request_id, dialect, const api_error &,
-              std::string_view allow = {});
-  void show_model(http::exchange &, const route &, const std::string &request_id, const std::string &id, dialect);
+              std::string_view allow = {}, const tenancy::client_key *who = nullptr);
+  void show_model(http::exchange &, const route &, const std::string &request_id, const std::string &id, dialect,
+                  const tenancy::client_key *who);
   void answer_preflight(http::exchange &, const std::string &request_id);
 
   request_scanner scanner_;
@@ -56,6 +65,7 @@ class worker final : public http::service {
   const models_view &models_;
   admin_port &admin_;
   const readiness &ready_;
+  std::shared_ptr<const tenancy::keyring> keys_;
   cors cors_;
   relay_list live_;
   bool draining_ = false;

@@ -32,6 +32,8 @@ struct attempt_outcome {
   uint64_t generation;       // of the agent when the lease was made
   std::string_view request_id;
   std::string_view model;
+  std::string_view tenant;
+  std::string_view key_id;
   bool streaming;
   attempt_result what;
   standing_effect effect;
@@ -55,7 +57,7 @@ class outcome_recorder {
   virtual void on_sample(const latency_sample &) {}                      // at most once a lease, before on_attempt
   virtual void on_queue_wait(std::string_view /*model*/, uint64_t /*ns*/) {}   // waits that ended with a slot
   virtual void on_served(std::string_view /*model*/, bool /*by_fallback*/) {}
-  virtual void on_exhausted(std::string_view /*model*/, std::string_view /*code*/) {}
+  virtual void on_exhausted(std::string_view /*model*/, std::string_view /*tenant*/, std::string_view /*code*/) {}
   virtual void warn(const std::string & /*line*/) {}                     // any thread; for the log "policy"
 };
 

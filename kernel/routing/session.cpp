@@ -266,7 +266,7 @@ void session_impl::report(const attempt_report &r) {
   tell_end(outcome_status(r.what), r);
   const std::shared_ptr<fleet::agent> who = std::move(taken_);
   taken_.reset();
-  recorder_.on_attempt({who, taken_generation_, facts_.request_id, facts_.model, facts_.streaming, r.what, effect_of(r.what),
+  recorder_.on_attempt({who, taken_generation_, facts_.request_id, facts_.model, facts_.tenant, facts_.key_id, facts_.streaming, r.what, effect_of(r.what),
                         r.prompt_tokens, r.output_tokens});
   switch (r.what) {
     case attempt_result::completed:
@@ -342,7 +342,7 @@ void session_impl::finish_exhausted() {
 
 void session_impl::finish(exhaustion e) {
   finished_ = true;
-  recorder_.on_exhausted(facts_.model, e.code);
+  recorder_.on_exhausted(facts_.model, facts_.tenant, e.code);
   // The owner may destroy this session in the call.
   events_.on_exhausted(e);
 }

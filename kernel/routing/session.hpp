@@ -22,6 +22,7 @@ struct request_facts {
   std::string_view capability;     // llm, embedding, reranker, any
   std::string_view route;
   std::string_view tenant;
+  std::string_view key_id;         // of the tenant's key; "" = none
   std::string_view session_id;
   int32_t priority = 0;
   bool streaming = false;

@@ -30,7 +30,7 @@ struct recorder final : outcome_recorder {
   double sample_ms = 0;
   void on_queue_wait(std::string_view, uint64_t) override { ++waits; }
   void on_served(std::string_view, bool fallback) override { served.push_back(fallback); }
-  void on_exhausted(std::string_view, std::string_view code) override { codes.emplace_back(code); }
+  void on_exhausted(std::string_view, std::string_view, std::string_view code) override { codes.emplace_back(code); }
   void warn(const std::string &line) override { lines.push_back(line); }
   std::vector<seen> attempts;
   std::vector<bool> served;

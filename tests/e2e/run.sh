@@ -49,7 +49,8 @@ if [ "$beside" = simulator ]; then simulate engine-beside; beside=$simulated; fi
 
 export HIVENET_ROUTER_ADMIN_API_KEYS
 HIVENET_ROUTER_ADMIN_API_KEYS=admin-$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
-flags=(--http-port 127.0.0.1:0 --metrics-port 127.0.0.1:0 --disk-db-path "$state/db")
+flags=(--http-port 127.0.0.1:0 --metrics-port 127.0.0.1:0 --disk-db-path "$state/db"
+  --audit-log-path "$state/audit.jsonl")
 agents=0
 if [ -n "$inside" ]; then flags+=(--backend "$inside"); agents=$((agents + 1)); fi
 if [ -n "$beside" ]; then

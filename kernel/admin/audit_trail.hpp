@@ -1,0 +1,28 @@
+// Stands between the gateway and the exporter and gives every finished request to the audit log as well. Any thread.
+#pragma once
+
+#include "gateway/telemetry.hpp"
+#include "observe/audit_log.hpp"
+
+namespace hive::admin {
+
+// The line of a request; nothing for GET /health and OPTIONS, which are not audited.
+bool audited(const gateway::request_record &);
+observe::audit_entry audit_entry_of(const gateway::request_record &);
+
+class audit_trail final : public gateway::telemetry {
+ public:
+  // `log` null: no audit.
+  audit_trail(gateway::telemetry &metrics, observe::audit_log *log) : metrics_(metrics), log_(log) {}
+  void on_started(std::string_view method, std::string_view route) override { metrics_.on_started(method, route); }
+  void on_finished(const gateway::request_record &) override;
+  void on_attempt_failed(std::string_view peer_id, std::string_view model, std::string_view cause) override {
+    metrics_.on_attempt_failed(peer_id, model, cause);
+  }
+
+ private:
+  gateway::telemetry &metrics_;
+  observe::audit_log *log_;
+};
+
+}  // namespace hive::admin

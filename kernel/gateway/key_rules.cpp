@@ -1,0 +1,20 @@
+#include "gateway/key_rules.hpp"
+
+#include <string>
+
+namespace hive::gateway {
+
+api_error unauthorized(tenancy::denial why) {
+  if (why == tenancy::denial::two_credentials)
+    return make_error("unauthorized", "the request holds two different credentials; send one, in Authorization or in x-api-key");
+  return make_error("unauthorized", "unauthorized");
+}
+
+std::optional<api_error> model_refusal(const tenancy::client_key &key, std::string_view model) {
+  if (key.may_use(model)) return std::nullopt;
+  const std::string name = "'" + std::string(model) + "'";
+  if (key.per_model_quota) return make_error("rate_limit_exceeded", "this key has no quota for the model " + name);
+  return make_error("model_forbidden", "this key may not use the model " + name);
+}
+
+}  // namespace hive::gateway

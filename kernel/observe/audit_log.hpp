@@ -1,0 +1,58 @@
+// The audit log: lines are made on the threads that finish requests and written by one thread of its own, so that a slow disk
+// costs no request anything. What does not fit the bounded queue is dropped and counted.
+//
+// Lines are gathered for some milliseconds and written with one call. The file may be rotated in any of the usual ways: by
+// rename with reopen() (SIGHUP, SIGUSR1) or without (its inode is looked at before each write), by copytruncate, by deletion.
+// While it cannot be written the lines wait in the queue and are tried again.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/clock.hpp"
+#include "base/status.hpp"
+#include "observe/audit_line.hpp"
+#include "observe/metrics.hpp"
+
+namespace hive::observe {
+
+struct audit_options {
+  std::string path;                       // "-" = stdout
+  std::string zone = "Europe/Rome";       // UTC, with a warning, when this machine does not know it
+  size_t queue_bytes = 4 << 20;
+  bool required = false;                  // a file that cannot be opened is an error, and not a reason to use stdout
+  uint64_t gather_ns = 20 * ns_per_ms;
+  uint64_t retry_ns = 200 * ns_per_ms;
+  uint64_t stop_ns = 2 * ns_per_s;        // how long stop() may take to write what waits
+  histogram write_seconds;
+};
+
+// Any thread.
+struct audit_counters {
+  std::atomic<uint64_t> written{0};       // lines
+  std::atomic<uint64_t> dropped_full{0};  // the queue was full
+  std::atomic<uint64_t> dropped_stop{0};  // could not be written by the end of stop()
+  std::atomic<uint64_t> write_errors{0};
+  std::atomic<uint64_t> opened{0};        // times the file was opened
+  std::atomic<uint64_t> queued_bytes{0};
+};
+
+class audit_log {
+ public:
+  explicit audit_log(audit_options);
+  ~audit_log();                           // stops
+  // Opens the file and starts the thread. Once, before the first line.
+  status start();
+  void write(const audit_entry &);        // any thread; never waits for the file
+  void reopen();                          // any thread, no signal handler; returns at once
+  void stop();                            // lines that came before are written, as far as the file takes them in time
+  const audit_counters &counters() const;
+
+ private:
+  struct shared;
+  std::shared_ptr<shared> shared_;        // its thread holds it too: a write that hangs for ever outlives stop()
+};
+
+}  // namespace hive::observe

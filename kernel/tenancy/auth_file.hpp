@@ -1,0 +1,37 @@
+// auth.yaml: who may use the client API, and whether /admin needs a key. Files of the Go product load unchanged (security
+// sheet section 4); what they hold and this release does not carry out is told, never passed over in silence.
+//
+// The whole file is judged before anything of it counts. Errors and warnings read "auth.yaml:12: api.keys[0].quota: what is
+// wrong", never hold a hash or a key, and name the key by its preview. Control thread, or any one thread.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.hpp"
+#include "tenancy/keyring.hpp"
+
+namespace hive::tenancy {
+
+struct auth_options {
+  bool strict = false;              // --strict-auth: an unknown key, and a limit that is not enforced, are errors
+  uint64_t now_unix_ms = 0;         // for the warning about keys that have expired
+};
+
+struct auth_document {
+  std::shared_ptr<const keyring> keys;  // null when there are problems
+  bool admin_key_required = false;      // admin.mode: api-key
+  std::vector<status> problems;
+  std::vector<std::string> warnings;
+};
+
+auth_document parse_auth(std::string_view text, const std::string &name, const auth_options &);
+// A file that cannot be read is a problem like any other.
+auth_document read_auth_file(const std::string &file, const auth_options &);
+
+// "DD-MM-YYYY", valid through that whole UTC day: the instant the next one begins.
+result<uint64_t> parse_expiry(std::string_view text);
+
+}  // namespace hive::tenancy

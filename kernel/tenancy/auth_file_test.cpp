@@ -1,0 +1,194 @@
+#include "tenancy/auth_file.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cctype>
+#include <utility>
+
+namespace hive::tenancy {
+namespace {
+
+constexpr uint64_t now = 1'790'000'000'000;  // September 2026
+const std::string raw = "sk-hivenet-1thX6LZfHDZZKUs92febYZhYRcXddmzfzF2NvTkPNE";
+const std::string hash = "a18dd697b3cd71cf3dcd695a9faa68320d2f0983d5f28566f33f734ec1dfd18f";
+const std::string other = "3ad6b5a133a2300abe4e8ba61ef9b9bcb6cf0e7eeebacb3c284667d35ea06536";
+
+auth_document parsed(const std::string &text, bool strict = false) { return parse_auth(text, "auth.yaml", {strict, now}); }
+
+std::string all(const auth_document &d) {
+  std::string out;
+  for (const status &s : d.problems) out += s.text() + "\n";
+  return out;
+}
+
+std::string key(const std::string &more = {}, const std::string &meta = "name: n, owner: acme") {
+  return "api:\n  mode: api-key\n  keys:\n    - key_hash: " + hash + "\n      key_preview: sk-...kPNE\n      metadata: {" + meta + "}\n" + more;
+}
+
+// What keygen of the Go product prints, put under api.keys.
+TEST(auth_file, a_file_of_the_go_product_loads_and_its_quota_is_told) {
+  const auto d = parsed("# keys\napi:\n  mode: api-key\n  keys:\n    - key_hash: \"" + hash + "\"\n      key_preview: \"sk-...kPNE\"\n      metadata:\n"
+                        "        name: \"acme key\"\n        owner: \"acme\"\n        description: \"\"\n        created_at: \"29-11-2026\"\n"
+                        "        expires_at: \"01-01-2027\"\n      models: []\n      quota:\n        requests_per_minute: 100\n"
+                        "        tokens_per_day: 500000\nadmin:\n  mode: api-key\n");
+  ASSERT_NE(d.keys, nullptr) << all(d);
+  EXPECT_EQ(d.keys->mode(), auth_mode::api_key);
+  EXPECT_TRUE(d.admin_key_required);
+  const client_key *k = d.keys->find(sha256(raw));
+  ASSERT_NE(k, nullptr);
+  EXPECT_EQ(k->tenant, "acme");
+  EXPECT_EQ(k->id, "a18dd697b3cd");
+  EXPECT_EQ(k->expires_unix_ms, 1'798'848'000'000u);
+  EXPECT_TRUE(k->models.empty());
+  EXPECT_EQ(d.warnings, std::vector<std::string>{"auth.yaml:15: api.keys[0].quota: quotas are not enforced in this release: this key is not "
+                                                 "limited (key sk-...kPNE)"});
+}
+
+TEST(auth_file, no_section_and_an_empty_file_mean_no_authentication) {
+  for (const char *text : {"", "{}\n", "api:\n", "api: {mode: none}\n", "api: {mode: \"\"}\nadmin: {mode: none}\n", "admin:\n"}) {
+    const auto d = parsed(text);
+    ASSERT_NE(d.keys, nullptr) << text << all(d);
+    EXPECT_EQ(d.keys->mode(), auth_mode::none) << text;
+    EXPECT_FALSE(d.admin_key_required);
+  }
+  EXPECT_EQ(parsed("api: {keys: [{key_hash: x}]}\n").warnings.size(), 1u);
+}
+
+TEST(auth_file, what_is_wrong_is_refused_with_its_line_and_without_a_hash) {
+  const std::pair<std::string, const char *> cases[] = {
+      {"- a\n", "auth.yaml:1: a list stands where a map (key: value) is needed\n"},
+      {"api: {mode: keys}\n", "auth.yaml:1: api.mode: \"keys\" is no mode; use none or api-key\n"},
+      {"api: {mode: dynamic}\n", "auth.yaml:1: api.mode: \"dynamic\" is not supported in this release; use api-key and list the keys here\n"},
+      {"api: {mode: [a]}\n", "auth.yaml:1: api.mode: text is needed here\n"},
+      {"admin: {mode: open}\n", "auth.yaml:1: admin.mode: \"open\" is no mode; use none or api-key\n"},
+      {"api: {mode: api-key}\n", "auth.yaml:1: api: the mode api-key needs at least one entry under keys\n"},
+      {"api: {mode: api-key, keys: []}\n", "auth.yaml:1: api: the mode api-key needs at least one entry under keys\n"},
+      {"api: {mode: api-key, keys: {a: 1}}\n", "auth.yaml:1: api.keys: a map stands where a list is needed\n"},
+      {"api:\n  mode: api-key\n  keys: [text]\n", "auth.yaml:3: api.keys[0]: a key must be a map with key_hash and metadata\n"},
+      {"api:\n  mode: api-key\n  keys:\n    - {metadata: {name: n, owner: o}}\n",
+       "auth.yaml:4: api.keys[0]: key_hash is required: the SHA-256 of the key, 64 hexadecimal digits\n"},
+      {"api:\n  mode: api-key\n  keys:\n    - {key_hash: " + raw + ", key_preview: p, metadata: {name: n, owner: o}}\n",
+       "auth.yaml:4: api.keys[0].key_hash: not a SHA-256; write the 64 hexadecimal digits that `printf %s KEY | sha256sum` prints (key p)\n"},
+      {"api:\n  mode: api-key\n  keys:\n    - {key_hash: " + hash.substr(2) + ", metadata: {name: n, owner: o}}\n",
+       "auth.yaml:4: api.keys[0].key_hash: not a SHA-256; write the 64 hexadecimal digits that `printf %s KEY | sha256sum` prints\n"},
+      {key("", "owner: acme"), "auth.yaml:6: api.keys[0].metadata: name is required and may not be empty (key sk-...kPNE)\n"},
+      {key("", "name: n, owner: ' '"), "auth.yaml:6: api.keys[0].metadata: owner is required and may not be empty (key sk-...kPNE)\n"},
+      {key("", "name: n, owner: \"a\\u0001b\""), "auth.yaml:6: api.keys[0].metadata.owner: holds a control character (key sk-...kPNE)\n"},
+      {key("", "name: n, owner: " + std::string(201, 'o')), "auth.yaml:6: api.keys[0].metadata.owner: longer than 200 bytes (key sk-...kPNE)\n"},
+      {key("", "name: n, owner: o, expires_at: 2027-01-01"),
+       "auth.yaml:6: api.keys[0].metadata.expires_at: \"2027-01-01\" is no date; write it as DD-MM-YYYY (key sk-...kPNE)\n"},
+      {key("      models: [a, ''] \n"),
+       "auth.yaml:7: api.keys[0].models: an empty text is no model; without a restriction leave the list out (key sk-...kPNE)\n"},
+      {key("      enabled: yes\n"), "auth.yaml:7: api.keys[0].enabled: \"yes\" is neither true nor false; write one of the two\n"},
+      {key("      max_occupancy_share: 1.5\n"),
+       "auth.yaml:7: api.keys[0].max_occupancy_share: 1.5 is no share; it must be between 0 (unset) and 1 (key sk-...kPNE)\n"},
+      {key("      quota: {requests_per_minute: -1}\n"), "auth.yaml:7: api.keys[0].quota.requests_per_minute: -1 is negative; it must be >= 0, "
+                                                        "and 0 means unlimited (key sk-...kPNE)\n"},
+      {key("      quota: {tokens_per_day: many}\n"), "auth.yaml:7: api.keys[0].quota.tokens_per_day: \"many\" is not a whole number; write one like 12\n"},
+      {key("      quota: {tokens_per_day: 5, per_model: {m: {requests_per_minute_per_replica: 0, tokens_per_day: 0}}}\n"),
+       "auth.yaml:7: api.keys[0].quota: per_model and the flat limits exclude each other; a quota has one shape (key sk-...kPNE)\n"},
+      {key("      quota: {per_model: {}}\n"),
+       "auth.yaml:7: api.keys[0].quota.per_model: an empty map would allow no model; list some or leave it out (key sk-...kPNE)\n"},
+      {key("      quota: {per_model: {m: {tokens_per_day: 0}}}\n"),
+       "auth.yaml:7: api.keys[0].quota.per_model.m: requests_per_minute_per_replica is required; 0 means unlimited (key sk-...kPNE)\n"},
+      {key("      quota: {per_model: {m: null}}\n"), "auth.yaml:7: api.keys[0].quota.per_model.m: a map with both limits is needed (key sk-...kPNE)\n"},
+      {key("    - key_hash: " + hash + "\n      metadata: {name: n2, owner: o2}\n"),
+       "auth.yaml:7: api.keys[1].key_hash: the same hash stands at auth.yaml:4: api.keys[0]; remove one\n"},
+      {key("      models: [a]\n      models: [b]\n"), "auth.yaml:8: the key \"models\" stands here and already on line 7; remove one\n"},
+      {"api:\n\tmode: none\n", "auth.yaml:2: a tab is used for indentation; use spaces\n"}};
+  for (const auto &[text, want] : cases) {
+    const auto d = parsed(text);
+    EXPECT_EQ(all(d), want) << text;
+    EXPECT_EQ(d.keys, nullptr) << text;
+    EXPECT_EQ(all(d).find(raw.substr(12)), std::string::npos);
+  }
+}
+
+TEST(auth_file, all_problems_are_told_at_once) {
+  const auto d = parsed("api:\n  mode: api-key\n  keys:\n    - {key_hash: a}\n    - {key_hash: b}\nadmin: {mode: x}\n");
+  EXPECT_EQ(d.problems.size(), 3u) << all(d);
+}
+
+TEST(auth_file, a_hash_counts_in_any_case_and_with_a_bom_or_spaces_around_it) {
+  std::string upper = hash;
+  for (char &c : upper) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  for (const std::string &text : {"\"" + upper + "\"", "\"\xef\xbb\xbf" + hash + "\"", "' " + hash + " \xef\xbb\xbf'"}) {
+    const auto d = parsed("api:\n  mode: api-key\n  keys: [{key_hash: " + text + ", metadata: {name: n, owner: o}}]\n");
+    ASSERT_NE(d.keys, nullptr) << text << all(d);
+    EXPECT_NE(d.keys->find(sha256(raw)), nullptr) << text;
+  }
+}
+
+TEST(auth_file, a_typo_is_told_and_refused_when_strict) {
+  const std::string text = key("      quotas: {requests_per_minute: 1}\n");
+  const auto d = parsed(text);
+  ASSERT_NE(d.keys, nullptr);
+  EXPECT_EQ(d.warnings, std::vector<std::string>{"auth.yaml:7: api.keys[0].quotas: unknown key; did you mean \"quota\"?"});
+  EXPECT_EQ(parsed(text, true).keys, nullptr);
+}
+
+TEST(auth_file, a_limit_that_is_not_enforced_is_told_and_refused_when_strict) {
+  for (const char *more : {"      quota: {input_tokens_per_minute: 1}\n", "      quota: {per_model: {m: {requests_per_minute_per_replica: 1, tokens_per_day: 0}}}\n",
+                           "      max_occupancy_share: 0.4\n"}) {
+    const auto d = parsed(key(more));
+    ASSERT_NE(d.keys, nullptr) << more << all(d);
+    ASSERT_EQ(d.warnings.size(), 1u) << more;
+    EXPECT_NE(d.warnings[0].find("auth.yaml:7: "), std::string::npos) << d.warnings[0];
+    EXPECT_NE(d.warnings[0].find("not enforced"), std::string::npos);
+    EXPECT_EQ(parsed(key(more), true).keys, nullptr) << more;
+  }
+  const char *unlimited = "      quota: {requests_per_minute: 0, per_model: null}\n      max_occupancy_share: 0\n";
+  EXPECT_TRUE(parsed(key(unlimited), true).warnings.empty());
+  EXPECT_NE(parsed(key(unlimited), true).keys, nullptr);
+}
+
+TEST(auth_file, the_models_of_a_quota_beat_the_list) {
+  const auto d = parsed(key("      models: [a, b]\n      quota: {per_model: {z: {requests_per_minute_per_replica: 0, tokens_per_day: 0}, "
+                            "y: {requests_per_minute_per_replica: 0, tokens_per_day: 0}}}\n"));
+  ASSERT_NE(d.keys, nullptr) << all(d);
+  const client_key &k = d.keys->keys()[0];
+  EXPECT_EQ(k.models, (std::vector<std::string>{"y", "z"}));
+  EXPECT_TRUE(k.per_model_quota);
+  EXPECT_TRUE(d.warnings.empty());
+}
+
+TEST(auth_file, a_preview_that_is_the_key_is_told_and_forgotten) {
+  const auto d = parsed("api:\n  mode: api-key\n  keys: [{key_hash: " + hash + ", key_preview: " + raw + ", metadata: {name: n, owner: o}}]\n");
+  ASSERT_NE(d.keys, nullptr) << all(d);
+  EXPECT_EQ(d.keys->keys()[0].preview, "");
+  ASSERT_EQ(d.warnings.size(), 1u);
+  EXPECT_EQ(d.warnings[0].find(raw), std::string::npos);
+}
+
+TEST(auth_file, disabled_and_expired_keys_load) {
+  const auto d = parsed(key("      enabled: false\n    - key_hash: " + other + "\n      metadata: {name: n, owner: o, expires_at: 01-01-2000}\n"));
+  ASSERT_NE(d.keys, nullptr) << all(d);
+  EXPECT_FALSE(d.keys->keys()[0].usable_at(0));
+  EXPECT_FALSE(d.keys->keys()[1].usable_at(now));
+  ASSERT_EQ(d.warnings.size(), 1u);
+  EXPECT_NE(d.warnings[0].find("has expired"), std::string::npos);
+}
+
+TEST(auth_file, an_anchor_may_carry_what_keys_share) {
+  const auto d = parsed("api:\n  mode: api-key\n  keys:\n    - &base {key_hash: " + hash + ", metadata: {name: n, owner: o}, models: [m]}\n"
+                        "    - {<<: *base, key_hash: " + other + "}\n");
+  ASSERT_NE(d.keys, nullptr) << all(d);
+  EXPECT_EQ(d.keys->keys()[1].models, std::vector<std::string>{"m"});
+}
+
+TEST(auth_file, a_date_is_valid_through_its_whole_utc_day) {
+  EXPECT_EQ(*parse_expiry("01-01-2027"), 1'798'848'000'000u);  // 2027-01-02T00:00:00Z
+  EXPECT_EQ(*parse_expiry("29-02-2028"), *parse_expiry("28-02-2028") + 86'400'000);
+  for (const char *text : {"", "2027-01-01", "1-1-2027", "32-01-2027", "29-02-2027", "00-01-2027", "01-13-2027", "01/01/2027", "01-01-20a7", "+1-01-2027", "01-01-1960"})
+    EXPECT_FALSE(parse_expiry(text).ok()) << text;
+}
+
+TEST(auth_file, a_file_that_cannot_be_read_is_a_problem) {
+  const auto missing = read_auth_file("/nonexistent/auth.yaml", {});
+  ASSERT_EQ(missing.problems.size(), 1u);
+  EXPECT_EQ(missing.problems[0].text(), "/nonexistent/auth.yaml: cannot be opened: No such file or directory");
+  EXPECT_FALSE(read_auth_file("/dev/zero", {}).problems.empty());
+}
+
+}  // namespace
+}  // namespace hive::tenancy

@@ -1,0 +1,74 @@
+#include "tenancy/keyring.hpp"
+
+#include <bit>
+#include <cassert>
+#include <cstring>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "base/text.hpp"
+#include "tenancy/credential.hpp"
+
+namespace hive::tenancy {
+
+namespace {
+
+constexpr size_t shortest_id = 12;
+
+size_t place_of(const digest32 &hash) {
+  size_t bits;
+  std::memcpy(&bits, hash.data(), sizeof bits);
+  return bits;
+}
+
+}  // namespace
+
+keyring::keyring(auth_mode mode, std::vector<client_key> keys) : mode_(mode), keys_(std::move(keys)) {
+  if (mode_ == auth_mode::none) return;
+  slots_.resize(std::bit_ceil(2 * keys_.size() + 1));
+  const size_t mask = slots_.size() - 1;
+  std::set<std::string> ids;
+  for (size_t i = 0; i < keys_.size(); ++i) {
+    assert(find(keys_[i].hash) == nullptr);
+    const std::string hex = to_hex(keys_[i].hash);
+    size_t length = shortest_id;
+    while (!ids.insert(hex.substr(0, length)).second) ++length;
+    keys_[i].id = hex.substr(0, length);
+    size_t at = place_of(keys_[i].hash) & mask;
+    while (slots_[at] != 0) at = (at + 1) & mask;
+    slots_[at] = static_cast<uint32_t>(i + 1);
+  }
+}
+
+std::shared_ptr<const keyring> keyring::open_to_all() {
+  client_key everybody;
+  everybody.tenant = "default";
+  return std::shared_ptr<const keyring>(new keyring(auth_mode::none, {std::move(everybody)}));
+}
+
+std::shared_ptr<const keyring> keyring::of(std::vector<client_key> keys) {
+  return std::shared_ptr<const keyring>(new keyring(auth_mode::api_key, std::move(keys)));
+}
+
+const client_key *keyring::find(const digest32 &hash) const {
+  if (slots_.empty()) return nullptr;
+  const size_t mask = slots_.size() - 1;
+  for (size_t at = place_of(hash) & mask; slots_[at] != 0; at = (at + 1) & mask) {
+    const client_key &key = keys_[slots_[at] - 1];
+    if (equal_secret(as_text(key.hash), as_text(hash))) return &key;
+  }
+  return nullptr;
+}
+
+admission keyring::admit(std::span<const http::field> fields, uint64_t unix_ms) const {
+  if (mode_ == auth_mode::none) return {caller(shared_from_this(), keys_.data()), denial::none};
+  const credential given = credential_of(fields);
+  if (given.conflicting) return {nullptr, denial::two_credentials};
+  if (given.token.empty()) return {nullptr, denial::refused};
+  const client_key *key = find(sha256(given.token));
+  if (key == nullptr || !key->usable_at(unix_ms)) return {nullptr, denial::refused};
+  return {caller(shared_from_this(), key), denial::none};
+}
+
+}  // namespace hive::tenancy

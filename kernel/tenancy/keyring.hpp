@@ -1,0 +1,55 @@
+// All client keys of one moment. Immutable: a reload makes another one and gives it to every worker, which swaps its pointer
+// on its own loop. So a lookup takes no lock and shares no cache line that anybody writes. Any thread may read.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "http/message.hpp"
+#include "tenancy/client_key.hpp"
+
+namespace hive::tenancy {
+
+enum class auth_mode : uint8_t { none, api_key };
+
+enum class denial : uint8_t {
+  none,
+  refused,          // no credential, or one that opens nothing: unknown, disabled and expired look the same outside
+  two_credentials,  // the request holds two that differ; neither was looked up
+};
+
+// Keeps its keyring alive, so that a request ends with the rights it began with.
+using caller = std::shared_ptr<const client_key>;
+
+struct admission {
+  caller who;                       // null when denied
+  denial why = denial::none;
+};
+
+class keyring : public std::enable_shared_from_this<keyring> {
+ public:
+  // Mode none: everybody is tenant "default" and may use everything.
+  static std::shared_ptr<const keyring> open_to_all();
+  // Mode api-key. Hashes must differ. Gives each key its id.
+  static std::shared_ptr<const keyring> of(std::vector<client_key> keys);
+
+  auth_mode mode() const { return mode_; }
+  std::span<const client_key> keys() const { return keys_; }
+
+  // The key with that hash, whatever its state; null when there is none. No allocation. The table is found by the digest's
+  // own bits, which says nothing about a key to who cannot invert SHA-256; the digests are compared in constant time.
+  const client_key *find(const digest32 &hash) const;
+  // Decides on a request by its header fields. `unix_ms` is now.
+  admission admit(std::span<const http::field> fields, uint64_t unix_ms) const;
+
+ private:
+  keyring(auth_mode mode, std::vector<client_key> keys);
+
+  auth_mode mode_;
+  std::vector<client_key> keys_;
+  std::vector<uint32_t> slots_;     // open addressing, a power of two; index + 1, 0 = free
+};
+
+}  // namespace hive::tenancy

@@ -1,0 +1,150 @@
+#include "tenancy/keyring.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdio>
+
+#include "base/clock.hpp"
+#include "tenancy/credential.hpp"
+#include "tenancy/key_text.hpp"
+
+namespace hive::tenancy {
+namespace {
+
+using fields = std::vector<http::field>;
+
+client_key key_of(const std::string &text, const std::string &tenant = "acme") {
+  client_key key;
+  key.hash = sha256(text);
+  key.tenant = tenant;
+  return key;
+}
+
+TEST(key_text, is_that_of_the_sheet) {
+  std::array<uint8_t, 32> raw;
+  for (size_t i = 0; i < raw.size(); ++i) raw[i] = static_cast<uint8_t>(i);
+  EXPECT_EQ(key_text(raw), "sk-hivenet-1thX6LZfHDZZKUs92febYZhYRcXddmzfzF2NvTkPNE");
+  EXPECT_EQ(preview_of(key_text(raw)), "sk-...kPNE");
+  raw.fill(0xff);
+  EXPECT_EQ(key_text(raw), "sk-hivenet-JEKNVnkbo3jma5nREBBJCDoXFVeKkD56V3xKrvRmWxFG");
+  EXPECT_EQ(preview_of("abcd"), "abcd");
+}
+
+TEST(credential, every_spelling_of_one_key_is_that_key) {
+  const fields cases[] = {{{"Authorization", "Bearer k1"}},
+                          {{"authorization", "bearer k1"}},
+                          {{"AUTHORIZATION", "  BEARER \t  k1  "}},
+                          {{"Authorization", "Bearer\tk1"}},
+                          {{"Authorization", "k1"}},
+                          {{"x-api-key", "k1"}},
+                          {{"X-Api-Key", " k1 "}},
+                          {{"Host", "h"}, {"x-api-key", "k1"}, {"Authorization", "Bearer k1"}},
+                          {{"Authorization", "Bearer "}, {"x-api-key", "k1"}},
+                          {{"Authorization", ""}, {"x-api-key", "k1"}}};
+  for (const fields &given : cases) {
+    const credential c = credential_of(given);
+    EXPECT_EQ(c.token, "k1") << given[0].value;
+    EXPECT_FALSE(c.conflicting);
+  }
+}
+
+TEST(credential, what_is_no_key_is_none) {
+  const fields cases[] = {{}, {{"Authorization", ""}}, {{"Authorization", "Bearer"}}, {{"Authorization", "Bearer  \t"}}, {{"x-api-key", " "}},
+                          {{"Authorization", "Basic azE6"}}, {{"Authorization", "Digest k1"}}, {{"Proxy-Authorization", "Bearer k1"}}};
+  for (const fields &given : cases) EXPECT_EQ(credential_of(given).token, "") << (given.empty() ? "" : given[0].value);
+  const std::string longest(most_token_bytes, 'k'), longer(most_token_bytes + 1, 'k');
+  EXPECT_EQ(credential_of(fields{{"Authorization", longest}}).token, longest);
+  EXPECT_EQ(credential_of(fields{{"Authorization", longer}}).token, "");
+}
+
+TEST(credential, two_that_differ_are_a_conflict_and_never_first_wins) {
+  const fields cases[] = {{{"Authorization", "Bearer k1"}, {"x-api-key", "k2"}},
+                          {{"x-api-key", "k2"}, {"Authorization", "k1"}},
+                          {{"Authorization", "Bearer k1"}, {"Authorization", "Bearer k2"}},
+                          {{"x-api-key", "k1"}, {"x-api-key", "k2"}},
+                          {{"Authorization", "Basic azE6"}, {"x-api-key", "k1"}}};
+  for (const fields &given : cases) EXPECT_TRUE(credential_of(given).conflicting);
+}
+
+TEST(keyring, finds_each_of_many_keys_and_no_other) {
+  std::vector<client_key> keys;
+  for (int i = 0; i < 5000; ++i) keys.push_back(key_of("key-" + std::to_string(i), "t" + std::to_string(i)));
+  const auto ring = keyring::of(std::move(keys));
+  for (int i = 0; i < 5000; ++i) {
+    const client_key *found = ring->find(sha256("key-" + std::to_string(i)));
+    ASSERT_NE(found, nullptr) << i;
+    EXPECT_EQ(found->tenant, "t" + std::to_string(i));
+    EXPECT_EQ(found->id, sha256_hex("key-" + std::to_string(i)).substr(0, 12));
+    EXPECT_EQ(ring->find(sha256("kay-" + std::to_string(i))), nullptr);
+  }
+}
+
+TEST(keyring, hashes_that_start_alike_are_told_apart_and_get_ids_of_their_own) {
+  client_key a = key_of("a"), b = a, c = a;
+  b.hash[31] ^= 1;
+  c.hash[8] ^= 1;
+  const auto ring = keyring::of({a, b, c});
+  const client_key *found[] = {ring->find(a.hash), ring->find(b.hash), ring->find(c.hash)};
+  for (const client_key *f : found) ASSERT_NE(f, nullptr);
+  EXPECT_EQ(found[0]->id.size(), 12u);
+  EXPECT_NE(found[0]->id, found[1]->id);
+  EXPECT_NE(found[1]->id, found[2]->id);
+  b.hash[30] ^= 1;
+  EXPECT_EQ(ring->find(b.hash), nullptr);
+}
+
+TEST(keyring, unknown_disabled_and_expired_keys_are_refused_alike) {
+  client_key off = key_of("off"), old = key_of("old"), good = key_of("good");
+  off.enabled = false;
+  old.expires_unix_ms = 1000;
+  const auto ring = keyring::of({off, old, good});
+  for (const char *token : {"off", "old", "unknown", "GOOD", "good "})
+    EXPECT_EQ(ring->admit(fields{{"x-api-key", token}}, 1000).why, std::string_view(token) == "good " ? denial::none : denial::refused) << token;
+  EXPECT_EQ(ring->admit({}, 1000).why, denial::refused);
+  EXPECT_EQ(ring->admit(fields{{"x-api-key", "old"}}, 999).why, denial::none);
+  EXPECT_EQ(ring->admit(fields{{"x-api-key", "good"}, {"authorization", "bad"}}, 0).why, denial::two_credentials);
+}
+
+TEST(keyring, a_caller_keeps_its_rights_after_the_ring_is_replaced) {
+  caller who;
+  {
+    client_key key = key_of("k");
+    key.models = {"a", "b"};
+    who = keyring::of({key})->admit(fields{{"Authorization", "Bearer k"}}, 0).who;
+  }
+  ASSERT_NE(who, nullptr);
+  EXPECT_EQ(who->tenant, "acme");
+  EXPECT_TRUE(who->may_use("a"));
+  EXPECT_FALSE(who->may_use("A"));
+}
+
+TEST(keyring, without_keys_everybody_is_the_default_tenant_whatever_they_send) {
+  const auto ring = keyring::open_to_all();
+  for (const fields &given : {fields{}, fields{{"Authorization", "Basic x"}}, fields{{"x-api-key", "a"}, {"Authorization", "b"}}}) {
+    const admission a = ring->admit(given, 0);
+    ASSERT_NE(a.who, nullptr);
+    EXPECT_EQ(a.who->tenant, "default");
+    EXPECT_EQ(a.who->id, "");
+    EXPECT_TRUE(a.who->may_use("anything"));
+  }
+}
+
+// Not a limit: the number stands in the test's output. A limit would measure the machine's other users.
+TEST(keyring, one_admission_costs) {
+  std::vector<client_key> keys;
+  for (int i = 0; i < 1000; ++i) keys.push_back(key_of("key-" + std::to_string(i)));
+  const auto ring = keyring::of(std::move(keys));
+  const fields given = {{"Host", "router"}, {"User-Agent", "test"}, {"Content-Type", "application/json"},
+                        {"Authorization", "Bearer key-77"}, {"Content-Length", "120"}};
+  constexpr int rounds = 20000;
+  int admitted = 0;
+  const uint64_t began = now_ns();
+  for (int i = 0; i < rounds; ++i) admitted += ring->admit(given, 0).who != nullptr;
+  const uint64_t each = (now_ns() - began) / rounds;
+  EXPECT_EQ(admitted, rounds);
+  std::printf("admission: %lu ns\n", static_cast<unsigned long>(each));
+}
+
+}  // namespace
+}  // namespace hive::tenancy

@@ -1,0 +1,261 @@
+"""Client keys of auth.yaml against the real processes: who gets in, what they see, and what a reload may change.
+
+The naive variants these fail on: a reload that is applied half or opens the API with an empty file, a body that is read
+before the key is looked at, a filter on the list alone, the first of two credentials winning, secrets in a log.
+"""
+import hashlib
+import json
+import signal
+import socket
+import subprocess
+import time
+
+import httpx
+import pytest
+from conftest import ADMIN_KEY, BIN, wait_for
+
+ACME = "sk-hivenet-acme-key-of-the-end-to-end-tests"
+BETA = "sk-hivenet-beta-key-of-the-end-to-end-tests"
+GONE = "sk-hivenet-gone-key-of-the-end-to-end-tests"
+CHALLENGE = 'Bearer realm="hivenet-router"'
+
+
+def sha(key):
+    return hashlib.sha256(key.encode()).hexdigest()
+
+
+def entry(key, owner, more=""):
+    return (f"    - key_hash: {sha(key)}\n      key_preview: sk-...{key[-4:]}\n"
+            f"      metadata: {{name: {owner} key, owner: {owner}}}\n{more}")
+
+
+def auth_yaml(*entries):
+    return "api:\n  mode: api-key\n  keys:\n" + "".join(entries)
+
+
+DEFAULT = auth_yaml(entry(ACME, "acme"), entry(BETA, "beta", "      models: [other-model]\n"),
+                    entry(GONE, "gone").replace("owner: gone}", "owner: gone, expires_at: 01-01-2000}"))
+
+
+def bearer(key):
+    return {"Authorization": f"Bearer {key}"}
+
+
+def start(stack, text=DEFAULT, *args, **kw):
+    (stack.folder / "auth.yaml").write_text(text)
+    return stack.start_router("--auth-config-file", stack.folder / "auth.yaml", *args, **kw)
+
+
+def refused_to_start(stack, *args, env=None):
+    done = subprocess.run([BIN / "hivenet-router", "--http-port", "127.0.0.1:0", "--metrics-port", "127.0.0.1:0", "--disk-db-path",
+                           stack.folder / "db", *map(str, args)], capture_output=True, text=True, timeout=20, cwd=stack.folder,
+                          env={"HIVENET_ROUTER_AUDIT_LOG_PATH": "", **(env or {})})
+    assert done.returncode == 1, done.stderr
+    return done.stderr
+
+
+@pytest.fixture
+def guarded(stack):
+    stack.engine = stack.start_engine("--model", "sim-model")
+    start(stack)
+    stack.start_agent(stack.engine)
+    return stack
+
+
+def test_every_spelling_of_a_good_key_opens_and_everything_else_gets_one_401(guarded):
+    url = guarded.url + "/v1/models"
+    for headers in (bearer(ACME), {"Authorization": f"bearer  \t {ACME}"}, {"Authorization": ACME}, {"x-api-key": ACME},
+                    {**bearer(ACME), "x-api-key": ACME}):
+        assert httpx.get(url, headers=headers).status_code == 200, headers
+    bodies = set()
+    for headers in ({}, bearer("sk-wrong"), bearer(GONE), bearer(ADMIN_KEY), {"Authorization": "Basic YTpi"}, {"x-api-key": ACME + "x"},
+                    {"Authorization": ""}, bearer(guarded.secret), bearer("k" * 5000), bearer(sha(ACME))):
+        answer = httpx.get(url, headers=headers)
+        assert (answer.status_code, answer.headers["www-authenticate"]) == (401, CHALLENGE), headers
+        error = answer.json()["error"]
+        assert error.pop("request_id") == answer.headers["x-request-id"]
+        bodies.add(json.dumps(error))
+    assert bodies == {json.dumps({"code": "unauthorized", "message": "unauthorized", "source": "router", "type": "authentication_error"})}
+    two = httpx.get(url, headers={**bearer(ACME), "x-api-key": BETA})
+    assert two.status_code == 401 and "two different" in two.json()["error"]["message"]
+    assert guarded.chat(headers=bearer(ACME)).status_code == 200
+    assert guarded.chat().status_code == 401
+    assert guarded.metric("hivenet_router_auth_failures_total", surface="client") == 12
+    assert len(guarded.engine.requests()) == 1
+
+
+def test_health_needs_no_key_and_admin_another_one(guarded):
+    assert httpx.get(guarded.url + "/health").status_code == 200
+    assert guarded.admin("/admin/health", key=ACME).status_code == 401
+    assert guarded.admin("/admin/health").status_code == 200
+    assert guarded.metric("hivenet_router_auth_failures_total", surface="admin") == 1
+    assert httpx.get(guarded.url + "/v1/nothing").status_code == 404  # paths are no secret
+
+
+def test_a_key_sees_and_uses_its_models_and_no_other(guarded):
+    see = lambda key, path="": httpx.get(guarded.url + "/v1/models" + path, headers=bearer(key))
+    assert [m["id"] for m in see(ACME).json()["data"]] == ["sim-model"]
+    assert see(BETA).json() == {"object": "list", "data": []}
+    assert see(ACME, "/sim-model").json()["agents"]["list"]
+    hidden, unknown = see(BETA, "/sim-model"), see(BETA, "/no-model")
+    for answer in (hidden, unknown):
+        assert answer.status_code == 404
+    strip = lambda a: {k: v for k, v in a.json()["error"].items() if k != "request_id"}
+    assert strip(hidden) == strip(unknown)
+    assert "sim-model" not in see(BETA, "/sim-modle").text
+    assert "close matches: sim-model" in see(ACME, "/sim-modle").text
+    answer = guarded.chat(headers=bearer(BETA))
+    assert (answer.status_code, answer.json()["error"]["code"]) == (403, "model_forbidden")
+    assert answer.json()["error"]["type"] == "permission_error"
+    assert guarded.engine.requests() == []
+
+
+def test_models_of_a_quota_are_a_list_too_and_the_rest_is_over_its_limit(stack):
+    stack.engine = stack.start_engine("--model", "sim-model")
+    quota = "      models: [sim-model]\n      quota: {per_model: {only-this: {requests_per_minute_per_replica: 0, tokens_per_day: 0}}}\n"
+    start(stack, auth_yaml(entry(ACME, "acme", quota)))
+    stack.start_agent(stack.engine)
+    answer = stack.chat(headers=bearer(ACME))
+    assert (answer.status_code, answer.json()["error"]["code"]) == (429, "rate_limit_exceeded")
+    assert "sim-model" in answer.json()["error"]["message"]
+    assert httpx.get(stack.url + "/v1/models", headers=bearer(ACME)).json()["data"] == []
+
+
+def test_a_bad_key_is_answered_before_a_byte_of_the_body(guarded):
+    host, port = guarded.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=5) as s:
+        s.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: r\r\nAuthorization: Bearer nope\r\nContent-Length: 9000000\r\n"
+                  b"Expect: 100-continue\r\n\r\n")
+        answer = s.recv(65536)
+    assert answer.startswith(b"HTTP/1.1 401 ") and b"100 Continue" not in answer, answer
+    with socket.create_connection((host, int(port)), timeout=5) as s:
+        s.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: r\r\nAuthorization: Bearer " + ACME.encode() +
+                  b"\r\nContent-Length: 9000\r\nExpect: 100-continue\r\n\r\n")
+        assert s.recv(65536).startswith(b"HTTP/1.1 100 Continue")
+
+
+def test_a_reload_changes_keys_without_cutting_a_stream_and_a_bad_file_changes_nothing(guarded):
+    router = guarded.router
+    path = guarded.folder / "auth.yaml"
+    see = lambda key: httpx.get(guarded.url + "/v1/models", headers=bearer(key)).status_code
+
+    def reload(text, said):
+        path.write_text(text)
+        before = router.log().count(said)
+        router.child.send_signal(signal.SIGHUP)
+        wait_for(said, lambda: router.log().count(said) > before)
+
+    guarded.engine.faults(step_ms=20)
+    body = {"model": "sim-model", "messages": [{"role": "user", "content": "x"}], "stream": True, "max_tokens": 60}
+    with httpx.stream("POST", guarded.url + "/v1/chat/completions", json=body, headers=bearer(ACME), timeout=30) as answer:
+        lines = answer.iter_lines()
+        next(lines)
+        reload(auth_yaml(entry(BETA, "beta")), "1 client key(s) loaded")
+        wait_for("the old key is refused", lambda: see(ACME) == 401)
+        assert see(BETA) == 200
+        assert [l for l in lines if l][-1] == "data: [DONE]"
+    kept = "the client keys stay as they were"
+    for bad in ("", "api: {mode: none}\n", "api: [\n", auth_yaml("    - {key_hash: zz}\n"), DEFAULT.replace("api-key", "dynamic")):
+        reload(bad, kept)
+        assert (see(ACME), see(BETA)) == (401, 200), bad
+    path.unlink()
+    before = router.log().count(kept)
+    router.child.send_signal(signal.SIGHUP)
+    wait_for(kept, lambda: router.log().count(kept) > before)
+    assert see(BETA) == 200
+    reload(DEFAULT, "3 client key(s) loaded")
+    wait_for("the key is back", lambda: see(ACME) == 200)
+
+
+def test_the_router_does_not_start_half_open(stack):
+    folder = stack.folder
+    write = lambda text: (folder / "auth.yaml").write_text(text) and folder / "auth.yaml"
+    cases = [
+        (["--auth-config-file", folder / "missing.yaml"], {}, "missing.yaml: cannot be opened"),
+        ([], {"HIVENET_ROUTER_AUTH_MODE": "api-key"}, "api-key needs keys"),
+        (["--auth-config-file", write("api: {mode: api-key}\n")], {}, "needs at least one entry"),
+    ]
+    for args, env, words in cases:
+        assert words in refused_to_start(stack, *args, env=env)
+    write(auth_yaml(entry(ACME, "acme")) + "admin: {mode: api-key}\n")
+    assert "there is no admin key" in refused_to_start(stack, "--auth-config-file", folder / "auth.yaml")
+    write(auth_yaml(entry(ADMIN_KEY, "acme")))
+    said = refused_to_start(stack, "--auth-config-file", folder / "auth.yaml", env={"HIVENET_ROUTER_ADMIN_API_KEYS": ADMIN_KEY})
+    assert "also an admin key" in said and ADMIN_KEY not in said
+    write(auth_yaml(entry(ACME, "acme", "      quota: {requests_per_minute: 5}\n")))
+    assert "auth.yaml:7: api.keys[0].quota: quotas are not enforced" in refused_to_start(stack, "--auth-config-file", folder / "auth.yaml", "--strict-auth")
+
+
+def test_check_judges_the_file_and_no_secret_is_ever_shown(stack):
+    (stack.folder / "auth.yaml").write_text(auth_yaml(entry(ACME, "acme", "      quota: {requests_per_minute: 5}\n")))
+    (stack.folder / "router.yaml").write_text("auth_config_file: auth.yaml\n")
+    run = lambda *args: subprocess.run([BIN / "hivenet-router", *args], capture_output=True, text=True, timeout=20, cwd=stack.folder)
+    good = run("check", "router.yaml")
+    assert (good.returncode, good.stdout) == (0, "ok\n"), good.stderr
+    assert "warning: auth.yaml:7: api.keys[0].quota: quotas are not enforced" in good.stderr
+    (stack.folder / "auth.yaml").write_text(auth_yaml(f"    - {{key_hash: {ACME}, metadata: {{name: n, owner: o}}}}\n"))
+    bad = run("check", "router.yaml")
+    assert bad.returncode == 1 and "auth.yaml:4: api.keys[0].key_hash: not a SHA-256" in bad.stderr
+    printed = run("--config", "router.yaml", "--print-config")
+    for said in (bad.stdout + bad.stderr, printed.stdout + printed.stderr):
+        assert ACME not in said
+
+
+def test_keygen_makes_a_key_that_its_own_entry_opens_for(stack):
+    run = lambda *args: subprocess.run([BIN / "hivenet-router", "keygen", *args], capture_output=True, text=True, timeout=20, cwd=stack.folder)
+    made = run("--tenant", 'a "quoted": tenant')
+    assert (made.returncode, made.stderr) == (0, "")
+    key = made.stdout.splitlines()[1].strip()
+    assert key.startswith("sk-hivenet-") and sha(key) in made.stdout
+    text = "".join(line + "\n" for line in made.stdout.splitlines() if line.startswith("    "))
+    start(stack, auth_yaml(text), "--strict-auth")
+    assert httpx.get(stack.url + "/v1/models", headers=bearer(key)).status_code == 200
+    assert key not in stack.router.log()
+    assert run("--tenant", "x" * 201).returncode == 1
+    assert run("--tenant", " ").returncode == 1
+    assert run("--tenat", "x").returncode == 2
+    assert run().stdout.count("my-tenant") == 2
+
+
+def test_without_keys_an_unnamed_address_is_this_host_only_and_with_keys_every_one(stack):
+    stack.start_router(http=":0")
+    assert stack.router.said["http"].startswith(("0.0.0.0:", "[::]:"))
+    wait_for("warned", lambda: "open to everybody" in stack.router.log())
+
+
+def test_tenants_reach_metrics_and_the_log_without_secrets(guarded):
+    assert guarded.chat(headers=bearer(ACME)).status_code == 200
+    assert guarded.chat(headers=bearer(ACME), model="no-such-model").status_code == 404
+    series = {"tenant_id": "acme", "key_id": sha(ACME)[:12]}
+    assert guarded.metric("hivenet_router_routing_requests_routed_total", tenant_id="acme", model="sim-model") == 1
+    assert guarded.metric("hivenet_router_tenant_requests_success_total", deployment_id="unset", model="sim-model", **series) == 1
+    assert guarded.metric("hivenet_router_tenant_input_tokens_total", **series) > 0
+    assert guarded.metric("hivenet_router_tenant_output_tokens_total", **series) > 0
+    assert guarded.metric("hivenet_router_tenant_requests_failed_total", model="__unknown__", **series) == 1
+    wait_for("exhausted line", lambda: "tenant=acme" in guarded.router.log())
+    page = httpx.get(guarded.metrics_url).text
+    for secret in (ACME, BETA, ADMIN_KEY, guarded.secret):
+        assert secret not in guarded.router.log() and secret not in page
+
+
+def test_tenants_share_a_full_agent_fairly(stack):
+    """One tenant fills the queue first; the other's few requests do not wait behind all of them."""
+    stack.engine = stack.start_engine("--model", "sim-model")
+    start(stack, auth_yaml(entry(ACME, "acme"), entry(BETA, "beta")), "--queue-depth", "40")
+    stack.start_agent(stack.engine, "--capacity", "1")
+    stack.engine.faults(first_token_ms=100)
+    order = []
+
+    import concurrent.futures
+    def one(key):
+        assert stack.chat(headers=bearer(key), timeout=30).status_code == 200
+        order.append(key)
+
+    with concurrent.futures.ThreadPoolExecutor(24) as pool:
+        first = [pool.submit(one, ACME) for _ in range(20)]
+        wait_for("a full queue", lambda: stack.admin("/admin/health").json()["waiting_capacity"] >= 18)
+        second = [pool.submit(one, BETA) for _ in range(4)]
+        for done in first + second:
+            done.result()
+    last = max(i for i, key in enumerate(order) if key == BETA)
+    assert last < 16, order
