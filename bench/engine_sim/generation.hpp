@@ -20,7 +20,6 @@ class generation final : public http::responder, private sequence {
   void on_written(size_t n) override { sim_.written_ += n; }
   void on_gone(http::gone) override;
   void on_tokens(uint32_t count, bool last) override;
-  bool hold_back();  // a fault that leaves nothing else to do
   void begin_stream();
   void flush();
 
