@@ -13,6 +13,7 @@ void histogram::observe(double v) {
 engine_model::engine_model(loop &l, const model_options &options) : loop_(l), options_(options), step_timer_([this] { step(); }) {}
 
 void engine_model::admit(sequence &s) {
+  s.admitted_ns_ = now_ns();
   waiting_.push_back(&s);
   fill();
 }
@@ -29,7 +30,6 @@ void engine_model::fill() {
     prompt_total += s.prompt_tokens;
     const double prefill_ms = options_.prefill_tokens_per_ms > 0 ? double(s.prompt_tokens) / options_.prefill_tokens_per_ms : 0;
     s.first_due_ns_ = now + options_.first_token_ns + static_cast<uint64_t>(prefill_ms * double(ns_per_ms));
-    ttft.observe(double(s.first_due_ns_ - now) / double(ns_per_s));
   }
   if (running_.empty()) {
     step_timer_.disarm();
@@ -47,7 +47,8 @@ void engine_model::fill() {
 void engine_model::give(sequence &s) {
   const uint32_t left = s.wanted_tokens - s.produced_;
   const uint32_t count = options_.step_ns == 0 ? left : std::min<uint32_t>(left, 1);
-  if (s.produced_ > 0) itl.observe(double(options_.step_ns) / double(ns_per_s));
+  if (s.produced_ == 0) ttft.observe(double(now_ns() - s.admitted_ns_) / double(ns_per_s));  // waiting included
+  else itl.observe(double(options_.step_ns) / double(ns_per_s));
   s.produced_ += count;
   generation_total += count;
   const bool last = s.produced_ >= s.wanted_tokens;

@@ -32,6 +32,7 @@ class sequence {
  private:
   friend class engine_model;
   uint32_t produced_ = 0;
+  uint64_t admitted_ns_ = 0;
   uint64_t first_due_ns_ = 0;
   bool running_ = false;
 };

@@ -1,6 +1,7 @@
 #include "engine_sim/simulator.hpp"
 
 #include <algorithm>
+#include <array>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/parse.hpp>
@@ -9,6 +10,9 @@
 
 #include "base/digest.hpp"
 #include "base/text.hpp"
+#include "engine_sim/generation.hpp"
+#include "engine_sim/instant.hpp"
+#include "engine_sim/json_read.hpp"
 
 namespace hive::sim {
 
@@ -18,172 +22,46 @@ namespace {
 
 struct plain final : http::responder {};
 
-void reply(http::exchange &exchange, int status, std::string_view type, std::string_view body,
-           std::vector<http::field> more = {}) {
+struct generation_route {
+  std::string_view path;
+  generation::make_wire make;
+};
+constexpr std::array<generation_route, 4> generation_routes = {{
+    {"/v1/chat/completions", chat_wire},
+    {"/v1/completions", completion_wire},
+    {"/v1/messages", messages_wire},
+    {"/v1/responses", responses_wire},
+}};
+
+}  // namespace
+
+void reply(http::exchange &exchange, int status, std::string_view type, std::string_view body, std::vector<http::field> more) {
   more.push_back({"Content-Type", type});
   exchange.respond({status, more}, body);
 }
 
-std::string text_of(const json::object &o, const char *key, std::string fallback = {}) {
-  const json::value *v = o.if_contains(key);
-  return v != nullptr && v->is_string() ? std::string(v->as_string()) : std::move(fallback);
+bool answer_faulty(http::exchange &exchange, const faults &f) {
+  if (f.close_at_once) {
+    exchange.abort();
+    return true;
+  }
+  if (f.hang) return true;
+  if (f.status == 0) return false;
+  const std::string retry = std::to_string(f.retry_after);
+  std::vector<http::field> more;
+  if (f.retry_after >= 0) more.push_back({"Retry-After", retry});
+  reply(exchange, f.status, "application/json",
+        f.body.empty() ? R"({"error":{"message":"simulated failure","type":"InternalServerError","code":500}})" : f.body, more);
+  return true;
 }
 
-int64_t number_of(const json::object &o, const char *key, int64_t fallback) {
-  const json::value *v = o.if_contains(key);
-  if (v == nullptr) return fallback;
-  if (v->is_int64()) return v->as_int64();
-  if (v->is_bool()) return v->as_bool() ? 1 : 0;
-  if (v->is_double()) return static_cast<int64_t>(v->as_double());
-  return fallback;
+// As vLLM does, in the shape of the route.
+void refuse_model(http::exchange &exchange) {
+  const bool anthropic = exchange.head().path.starts_with("/v1/messages");
+  reply(exchange, 404, "application/json",
+        anthropic ? R"({"type":"error","error":{"type":"NotFoundError","message":"The model does not exist."}})"
+                  : R"({"error":{"message":"The model does not exist.","type":"NotFoundError","param":"model","code":404}})");
 }
-
-}  // namespace
-
-// One chat request from its body to its last token.
-class chat final : public http::responder, private sequence {
- public:
-  chat(simulator &sim, http::exchange &exchange) : sim_(sim), exchange_(exchange) {}
-  ~chat() override { sim_.model_.leave(*this); }
-
-  void on_body(http::body_ptr body) override {
-    note(*body);
-    ++sim_.chats_;
-    boost::system::error_code error;
-    json::value parsed = json::parse(*body, error);
-    if (error || !parsed.is_object())
-      return reply(exchange_, 400, "application/json",
-                   R"({"error":{"message":"invalid JSON","type":"BadRequestError","param":null,"code":400}})");
-    request_ = std::move(parsed.as_object());
-    stream_ = number_of(request_, "stream", 0) != 0;
-    id_ = "chatcmpl-sim-" + std::to_string(sim_.chats_);
-    model_name_ = text_of(request_, "model", sim_.options_.models.front());
-    faulty_ = sim_.faulty();
-    if (faulty_ && misbehave()) return;
-    if (std::find(sim_.options_.models.begin(), sim_.options_.models.end(), model_name_) == sim_.options_.models.end())
-      return reply(exchange_, 404, "application/json",
-                   R"({"error":{"message":"The model does not exist.","type":"NotFoundError","param":"model","code":404}})");
-    int64_t wanted = number_of(request_, "max_completion_tokens", number_of(request_, "max_tokens", sim_.options_.default_tokens));
-    if (wanted <= 0)
-      return reply(exchange_, 400, "application/json",
-                   R"({"error":{"message":"max_tokens must be at least 1","type":"BadRequestError","param":"max_tokens","code":400}})");
-    wanted_tokens = static_cast<uint32_t>(std::min<int64_t>(wanted, 1'000'000));
-    prompt_tokens = body->size() / 4 + 1;
-    if (stream_) {
-      http::field type{"Content-Type", "text/event-stream; charset=utf-8"};
-      exchange_.begin({200, {&type, 1}});
-      event(R"({"role":"assistant","content":""})", "null");
-    }
-    sim_.model_.admit(*this);
-  }
-
-  void on_body_failed(http::body_error) override { reply(exchange_, 400, "application/json", R"({"detail":"bad body"})"); }
-  void on_gone(http::gone) override { ++sim_.gone_; }
-
- private:
-  void note(const std::string &body) {
-    json::object o;
-    o["path"] = json::string(exchange_.head().target);
-    json::object fields;
-    for (const http::field &f : exchange_.head().fields) fields[lower(f.name)] = json::string(f.value);
-    o["headers"] = std::move(fields);
-    o["body_sha256"] = sha256_hex(body);
-    o["body_bytes"] = body.size();
-    if (body.size() <= 8192) o["body"] = body;
-    sim_.last_requests_.push_back(json::serialize(o));
-    if (sim_.last_requests_.size() > 64) sim_.last_requests_.pop_front();
-  }
-
-  // True when nothing else is to happen.
-  bool misbehave() {
-    const faults &f = sim_.faults_;
-    if (f.close_at_once) {
-      exchange_.abort();
-      return true;
-    }
-    if (f.hang) return true;
-    if (f.status != 0) {
-      const std::string retry = std::to_string(f.retry_after);
-      std::vector<http::field> more;
-      if (f.retry_after >= 0) more.push_back({"Retry-After", retry});
-      const std::string body = f.body.empty() ? R"({"error":{"message":"simulated failure","type":"InternalServerError","code":500}})" : f.body;
-      reply(exchange_, f.status, "application/json", body, more);
-      return true;
-    }
-    if (f.role_only && stream_) {
-      http::field type{"Content-Type", "text/event-stream"};
-      exchange_.begin({200, {&type, 1}});
-      event(R"({"role":"assistant","content":""})", "null");
-      return true;
-    }
-    return false;
-  }
-
-  void event(std::string_view delta, std::string_view finish) {
-    out_ += "data: {\"id\":\"";
-    out_ += id_;
-    out_ += "\",\"object\":\"chat.completion.chunk\",\"created\":1700000000,\"model\":";
-    out_ += json::serialize(json::string(model_name_));
-    out_ += ",\"choices\":[{\"index\":0,\"delta\":";
-    out_ += delta;
-    out_ += ",\"finish_reason\":";
-    out_ += finish;
-    out_ += "}]}\n\n";
-    exchange_.write(out_);
-    out_.clear();
-  }
-
-  std::string usage() const {
-    return "{\"prompt_tokens\":" + std::to_string(prompt_tokens) + ",\"completion_tokens\":" + std::to_string(wanted_tokens) +
-           ",\"total_tokens\":" + std::to_string(prompt_tokens + wanted_tokens) + "}";
-  }
-
-  void on_tokens(uint32_t count, bool last) override {
-    if (!stream_) {
-      if (last) finish_buffered();
-      return;
-    }
-    for (uint32_t i = 0; i < count; ++i) {
-      if (faulty_ && sim_.faults_.cut_after >= 0 && events_ >= sim_.faults_.cut_after) return exchange_.abort();
-      if (faulty_ && sim_.faults_.error_after >= 0 && events_ >= sim_.faults_.error_after) {
-        exchange_.write("data: {\"error\":{\"message\":\"simulated error\",\"type\":\"InternalServerError\",\"code\":500}}\n\n");
-        return exchange_.end();
-      }
-      ++events_;
-      event("{\"content\":" + json::serialize(json::string(sim_.options_.word)) + "}", "null");
-    }
-    if (!last) return;
-    event("{}", "\"length\"");
-    const json::value *options = request_.if_contains("stream_options");
-    if (options != nullptr && options->is_object() && number_of(options->as_object(), "include_usage", 0) != 0)
-      exchange_.write("data: {\"id\":\"" + id_ + "\",\"object\":\"chat.completion.chunk\",\"created\":1700000000,\"model\":" +
-                      json::serialize(json::string(model_name_)) + ",\"choices\":[],\"usage\":" + usage() + "}\n\n");
-    exchange_.write("data: [DONE]\n\n");
-    ++sim_.served_;
-    sim_.model_.leave(*this);
-    exchange_.end();
-  }
-
-  void finish_buffered() {
-    std::string text;
-    for (uint32_t i = 0; i < wanted_tokens; ++i) text += sim_.options_.word;
-    const std::string body = "{\"id\":\"" + id_ + "\",\"object\":\"chat.completion\",\"created\":1700000000,\"model\":" +
-                             json::serialize(json::string(model_name_)) +
-                             ",\"choices\":[{\"index\":0,\"message\":{\"role\":\"assistant\",\"content\":" +
-                             json::serialize(json::string(text)) + "},\"finish_reason\":\"length\"}],\"usage\":" + usage() + "}";
-    ++sim_.served_;
-    sim_.model_.leave(*this);
-    reply(exchange_, 200, "application/json", body);
-  }
-
-  simulator &sim_;
-  http::exchange &exchange_;
-  json::object request_;
-  bool stream_ = false;
-  bool faulty_ = false;
-  std::string id_, model_name_, out_;
-  int events_ = 0;
-};
 
 class sim_control final : public http::responder {
  public:
@@ -203,10 +81,26 @@ class sim_control final : public http::responder {
 
 simulator::simulator(loop &l, const simulator_options &options) : loop_(l), options_(options), model_(l, options.model) {}
 
-bool simulator::faulty() {
-  if (faults_.count == 0) return false;
+std::optional<faults> simulator::take_request(http::exchange &exchange, const std::string &body) {
+  ++chats_;
+  json::object o;
+  o["path"] = json::string(exchange.head().target);
+  json::object fields;
+  for (const http::field &f : exchange.head().fields) fields[lower(f.name)] = json::string(f.value);
+  o["headers"] = std::move(fields);
+  o["body_sha256"] = sha256_hex(body);
+  o["body_bytes"] = body.size();
+  if (body.size() <= 8192) o["body"] = body;
+  last_requests_.push_back(json::serialize(o));
+  if (last_requests_.size() > 64) last_requests_.pop_front();
+
+  if (!faults_.of_requests() || faults_.count == 0) return std::nullopt;
   if (faults_.count > 0) --faults_.count;
-  return true;
+  return faults_;
+}
+
+bool simulator::knows(const std::string &model) const {
+  return std::find(options_.models.begin(), options_.models.end(), model) != options_.models.end();
 }
 
 void simulator::set_faults(std::string_view text, std::string &error) {
@@ -240,9 +134,16 @@ void simulator::on_request(http::exchange &exchange) {
     exchange.serve(std::make_unique<plain>());
     reply(exchange, status, type, body);
   };
-  if (head.path == "/v1/chat/completions" && head.method == "POST") {
-    exchange.serve(std::make_unique<chat>(*this, exchange));
-    return exchange.read_body(64u << 20);
+  if (head.method == "POST") {
+    for (const generation_route &r : generation_routes) {
+      if (r.path != head.path) continue;
+      exchange.serve(std::make_unique<generation>(*this, exchange, r.make));
+      return exchange.read_body(64u << 20);
+    }
+    if (const instant_route *r = find_instant(head.path)) {
+      exchange.serve(std::make_unique<instant>(*this, exchange, r->make, r->form, r->type));
+      return exchange.read_body(64u << 20);
+    }
   }
   if (head.path == "/health") {
     if (faults_.health == "hang") return exchange.serve(std::make_unique<plain>());

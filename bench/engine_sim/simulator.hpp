@@ -1,8 +1,9 @@
-// The simulator's HTTP face: OpenAI routes, vLLM's metrics page, fault switches under /sim. One loop, no lock.
+// The simulator's HTTP face: the routes of OpenAI's and Anthropic's APIs that vLLM has, its metrics page, fault switches under /sim. One loop, no lock.
 #pragma once
 
 #include <deque>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,7 +24,14 @@ struct faults {
   int error_after = -1;           // an error event after so many events, then a clean end
   bool role_only = false;         // the first event carries no content, then it hangs
   int count = -1;                 // so many requests are faulty, then none; -1 = all
+
+  bool of_requests() const { return status != 0 || hang || close_at_once || cut_after >= 0 || error_after >= 0 || role_only; }
 };
+
+void reply(http::exchange &, int status, std::string_view type, std::string_view body, std::vector<http::field> more = {});
+// Answers, or leaves unanswered, as the faults say; false when they say nothing of it.
+bool answer_faulty(http::exchange &, const faults &);
+void refuse_model(http::exchange &);
 
 struct simulator_options {
   std::vector<std::string> models = {"sim-model"};
@@ -39,13 +47,16 @@ class simulator final : public http::service {
   std::string refusal_body(int, std::string_view what) override;
 
  private:
-  friend class chat;
+  friend class generation;
+  friend class instant;
   friend class sim_control;
   std::string metrics_page() const;
   std::string models_page() const;
   std::string state_page() const;
   void set_faults(std::string_view json, std::string &error);
-  bool faulty();
+  // Counts and notes a request; its faults are those of the moment it came.
+  std::optional<faults> take_request(http::exchange &, const std::string &body);
+  bool knows(const std::string &model) const;
 
   loop &loop_;
   simulator_options options_;
