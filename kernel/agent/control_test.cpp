@@ -135,9 +135,9 @@ TEST_F(control_test, a_sick_engine_that_still_lists_its_models_stays_out) {
 }
 
 TEST_F(control_test, loading_is_told_at_once_and_is_no_failure) {
+  options_.failure_threshold = 1000;
   start();
   ASSERT_TRUE(said("ready a"));
-  options_.failure_threshold = 1000;
   engine_.set("/health", {503, R"({"error":{"message":"Loading model","type":"unavailable_error","code":503}})"});
   EXPECT_TRUE(said("down (starting: Loading model) a"));
 }
