@@ -57,18 +57,22 @@ def let_go(stack, held, clients):
 
 
 def test_a_burst_is_spread_by_what_was_chosen_not_by_what_was_answered(stack, engines):
-    """40 requests at the same moment on four idle agents: ten each.
+    """Three agents have ten requests each, a fourth comes with none, then 30 requests at the same moment: 15 for each of the four.
 
-    Naive variant: the load counts from the engine's head (or from a report of the agent): most of the burst goes to one agent.
+    Naive variant: the load counts from the engine's head (or from a report of the agent): the newcomer looks idle to the whole burst
+    and gets all it can hold.
     """
     gate = threading.Event()
-    fleet = [engines(lambda chat: (gate.wait(10), chat.send(whole(completion())))[1]) for _ in range(4)]
-    stack.start_router()
-    for i, e in enumerate(fleet):
+    fleet = [engines(lambda chat: (gate.wait(20), chat.send(whole(completion())))[1]) for _ in range(4)]
+    stack.start_router("--max-concurrent", "100")
+    for i, e in enumerate(fleet[:3]):
         stack.start_agent(e, "--capacity", "20", identity=f"{i}.key")
-    clients = [Client(stack) for _ in range(40)]
-    wait_for("all have arrived", lambda: sum(len(e.chats) for e in fleet) == 40)
-    assert [len(e.chats) for e in fleet] == [10, 10, 10, 10]
+    clients = [Client(stack) for _ in range(30)]
+    wait_for("all have arrived", lambda: [len(e.chats) for e in fleet] == [10, 10, 10, 0])
+    stack.start_agent(fleet[3], "--capacity", "20", identity="3.key")
+    clients += [Client(stack) for _ in range(30)]
+    wait_for("all have arrived", lambda: sum(len(e.chats) for e in fleet) == 60)
+    assert [len(e.chats) for e in fleet] == [15, 15, 15, 15]
     gate.set()
     for c in clients:
         with c:
