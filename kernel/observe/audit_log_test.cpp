@@ -29,6 +29,12 @@ bool within_limit(Condition condition) {
   return false;
 }
 
+uint64_t thread_cpu_ns() {
+  timespec t;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return static_cast<uint64_t>(t.tv_sec) * ns_per_s + static_cast<uint64_t>(t.tv_nsec);
+}
+
 audit_entry entry(std::string_view id = "id-1") {
   audit_entry e;
   e.request_id = id;
@@ -299,10 +305,10 @@ TEST_F(audit, one_line_costs) {
   e.source_ip = "192.0.2.7";
   e.started_unix_ms = unix_ms();
   constexpr int lines = 20000;
-  const uint64_t began = now_ns();
+  const uint64_t began = thread_cpu_ns();
   for (int i = 0; i < lines; ++i) log.write(e);
-  const uint64_t each = (now_ns() - began) / lines;
-  std::printf("audit line: %lu ns on the worker\n", static_cast<unsigned long>(each));
+  const uint64_t each = (thread_cpu_ns() - began) / lines;
+  std::printf("audit line: %lu ns of CPU on the worker\n", static_cast<unsigned long>(each));
   written(log, lines);
 }
 

@@ -14,6 +14,12 @@ namespace {
 
 using fields = std::vector<http::field>;
 
+uint64_t thread_cpu_ns() {
+  timespec t;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return static_cast<uint64_t>(t.tv_sec) * ns_per_s + static_cast<uint64_t>(t.tv_nsec);
+}
+
 client_key key_of(const std::string &text, const std::string &tenant = "acme") {
   client_key key;
   key.hash = sha256(text);
@@ -139,11 +145,11 @@ TEST(keyring, one_admission_costs) {
                         {"Authorization", "Bearer key-77"}, {"Content-Length", "120"}};
   constexpr int rounds = 20000;
   int admitted = 0;
-  const uint64_t began = now_ns();
+  const uint64_t began = thread_cpu_ns();
   for (int i = 0; i < rounds; ++i) admitted += ring->admit(given, 0).who != nullptr;
-  const uint64_t each = (now_ns() - began) / rounds;
+  const uint64_t each = (thread_cpu_ns() - began) / rounds;
   EXPECT_EQ(admitted, rounds);
-  std::printf("admission: %lu ns\n", static_cast<unsigned long>(each));
+  std::printf("admission: %lu ns of CPU\n", static_cast<unsigned long>(each));
 }
 
 }  // namespace
