@@ -143,8 +143,10 @@ class connection final : public exchange, private detail::hook {
   bool held_back() const { return input_ == input::head && writing_ && out_.size() >= max_unsent && buffered() > 0; }
   void count_busy();
   void return_buffers();          // if it waits for a request
-  void count_bytes() { claim_.set(out_.capacity() + sending_.capacity() + std::max(in_.size(), small_buffer) - small_buffer); }
+  void count_bytes() { claim_.set(allocated(out_) + allocated(sending_) + std::max(in_.size(), small_buffer) - small_buffer); }
   bool idle() const { return input_ == input::head && !serving_ && output_ == output::none; }
+
+  static size_t allocated(const std::string &s) { return s.capacity() > std::string().capacity() ? s.capacity() : 0; }
 
   static constexpr size_t small_buffer = 4 * 1024;    // of an idle connection; grown while there is more to read
   static constexpr size_t kept_head = 1024;           // of the last request, while idle

@@ -112,7 +112,10 @@ TEST_F(server_memory_test, what_a_client_does_not_take_counts_and_goes_with_it) 
     for (int i = 0; i < 256; ++i) service_.last->write(std::string(64 * kib, 'y'));
   });
   EXPECT_TRUE(held_when([](uint64_t n) { return n > 8 * mib; }));
-  thread_.on_loop([&] { service_.last->drop(); });
+  thread_.on_loop([&] {
+    service_.body.reset();
+    service_.last->drop();
+  });
   EXPECT_TRUE(thread_.wait_for("gone slow"));
   EXPECT_TRUE(held_when([](uint64_t n) { return n == 0; })) << budget_->held();
 }

@@ -57,7 +57,7 @@ TEST(metrics, series_of_a_forgotten_label_value_go_after_a_while_and_their_handl
   const std::string page = all.expose();
   EXPECT_TRUE(holds(page, "hivenet_router_routed_total{model=\"gone\",region=\"a\"} 1")) << page;
   EXPECT_EQ(page.find("region=\"b\""), std::string::npos) << page;
-  EXPECT_EQ(page.find("hivenet_router_wait_seconds"), std::string::npos) << page;
+  EXPECT_EQ(page.find("hivenet_router_wait_seconds_"), std::string::npos) << page;
   EXPECT_TRUE(holds(page, "hivenet_router_routed_total{model=\"stays\",region=\"a\"} 1")) << page;
   EXPECT_TRUE(holds(page, "hivenet_router_other_total{method=\"gone\"} 1")) << page;
   EXPECT_EQ(routed.with({"b", "gone"}).value(), 0) << "a new life begins at nothing";
