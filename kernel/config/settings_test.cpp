@@ -282,7 +282,7 @@ TEST_F(settings, backends_come_from_flags_and_from_the_file) {
   is(0, "http://127.0.0.1:8000", "auto", "http://127.0.0.1:8000", "127.0.0.1:8000");
   is(1, "http://h:9/x=y", "llamacpp", "http://h:9/x=y", "h:9");
   is(2, "edge", "vllm", "http://10.0.0.5:8000", "10.0.0.5:8000");
-  is(3, "http://[::1]:1/base", "openai", "http://[::1]:1/base", "m7");
+  is(3, "http://[::1]:1/base", "custom", "http://[::1]:1/base", "m7");
   EXPECT_EQ(all[2].settings.capacity, 64);
   EXPECT_EQ(all[2].settings.models, (std::vector<std::string>{"a", "b"}));
   EXPECT_TRUE(all[2].settings.tags.empty());

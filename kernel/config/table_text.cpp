@@ -58,6 +58,7 @@ struct namer {
 bool is_unset(const setting &row) {
   if (row.from != origin::built_in || !row.built_in.empty()) return false;
   if (std::holds_alternative<address *>(row.where)) return true;
+  if (const auto *text = std::get_if<std::string *>(&row.where); text != nullptr && row.checks) return (*text)->empty() && !row.checks("");
   const int64_t *const number = std::holds_alternative<int64_t *>(row.where) ? std::get<int64_t *>(row.where) : nullptr;
   return number != nullptr && row.has_range && (*number < 0 || static_cast<uint64_t>(*number) < row.min);
 }
