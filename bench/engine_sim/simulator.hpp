@@ -27,7 +27,7 @@ struct faults {
   bool role_only = false;         // the first event carries no content, then it hangs
   int count = -1;                 // so many requests are faulty, then none; -1 = all
 
-  bool of_requests() const { return status != 0 || hang || close_at_once || cut_after >= 0 || error_after >= 0 || role_only; }
+  bool of_requests() const { return status != 0 || hang || close_at_once || cut_after >= 0 || error_after >= 0 || hold_after >= 0 || role_only; }
 };
 
 void reply(http::exchange &, int status, std::string_view type, std::string_view body, std::vector<http::field> more = {});

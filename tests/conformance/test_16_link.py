@@ -113,6 +113,7 @@ def test_a_frozen_agent_with_another_beside_it(stack, engines):
     waiting = Client(stack)
     wait_for("it runs", lambda: silent.chats)
     stack.start_agent(good, identity="good.key")
+    time.sleep(0.5)  # ACCEPT has gone, 250 ms after OPEN: without it the agent would only count as one that refused
     frozen.child.send_signal(signal.SIGSTOP)
     begin = time.monotonic()
     assert waiting.finish().status == 200 and time.monotonic() - begin < NOTICED

@@ -650,7 +650,7 @@ def test_a_second_sigterm_ends_a_drain(simple):
     s.recv(100)
     for process in (simple.agent, simple.router):
         process.child.terminate()
-        wait_for("it drains", lambda: "draining" in process.log())
+        wait_for("it drains", lambda: "leaving" in process.log())
         process.child.terminate()
         assert process.child.wait(5) == 0
     s.close()

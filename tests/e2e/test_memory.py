@@ -62,7 +62,7 @@ def test_over_its_budget_the_router_refuses_unread_what_it_refuses_and_serves_th
         body = body_of(4 * MIB)
         s.sendall(post(len(body)) + body)
         holders.append(s)
-    wait_for("both are held", lambda: held(stack) > 8 * MIB)
+    wait_for("both are held", lambda: held(stack) > 7.9 * MIB)  # a loop tells its part in steps of 64 KiB
     stack.engine.faults()
     # What fits is served, what does not is refused before a byte of it was asked for.
     assert stack.chat(max_tokens=1).status_code == 200
@@ -105,8 +105,8 @@ def test_the_waiting_line_of_a_model_is_bounded_in_bytes(stack):
     for i, body in enumerate((small, small, large)):
         waiting[i].sendall(post(len(body)) + body)
         if i < 2:
-            wait_for("it is in", lambda n=i: stack.admin("/admin/health").json()["in_flight"] == n + 1)
-            wait_for("it waits", lambda n=i: stack.metric("hivenet_router_queue_depth") == n)
+            wait_for("it is in", lambda: stack.engine.state()["chats"] == 1)
+            wait_for("it waits", lambda n=i: stack.admin("/admin/health").json()["waiting_capacity"] == n)
     answer = waiting[2].recv(65536).decode()
     assert answer.startswith("HTTP/1.1 503") and "no_capacity" in answer and "Retry-After: 1" in answer
     assert stack.metric("hivenet_router_queue_refused_total") == 1
@@ -144,7 +144,7 @@ class Reader:
 def test_a_slow_reader_stops_its_own_stream_at_the_engine_and_nobody_elses(stack):
     start(stack, engine=("--max-num-seqs", "64", "--kv-tokens", "1000000000", "--word", "w" * 16384))
     before = parts.settled_rss(stack.router.pid, 0.5), parts.settled_rss(stack.agent.pid, 0.5)
-    readers = [Reader(stack, 6000) for _ in range(2)]  # 2 x 96 MiB
+    readers = [Reader(stack, 6000) for _ in range(2)]  # 2 x 94 MiB
     # The engine has it all at once; what it can get rid of stands still at the windows and the sockets' buffers.
     last = -1
 
@@ -163,7 +163,7 @@ def test_a_slow_reader_stops_its_own_stream_at_the_engine_and_nobody_elses(stack
         assert stack.chat(max_tokens=2, stream=True).text.endswith("data: [DONE]\n\n")
     assert time.monotonic() - begin < 5
     readers[0].socket.settimeout(60)
-    assert readers[0].drain() > 96 * MIB and b"data: [DONE]" in readers[0].end, "who reads on gets it all"
+    assert readers[0].drain() > 6000 * 16384 and b"data: [DONE]" in readers[0].end, "who reads on gets it all"
     for r in readers:
         r.socket.close()
     parts.wait_for_rest(stack)
@@ -173,8 +173,8 @@ def test_a_reader_that_stands_still_ends_as_client_slow(stack):
     start(stack, "--stream-write-timeout", "1s", engine=("--max-num-seqs", "64", "--kv-tokens", "1000000000", "--word", "w" * 16384))
     reader = Reader(stack, 6000)
     wait_for("client_slow", lambda: ended(stack, "client_slow") == 1, limit=10)
-    wait_for("the engine's request is over", lambda: stack.engine.state()["gone"] >= 1, limit=2)
     parts.wait_for_rest(stack)
+    assert stack.engine.state()["bytes_written"] < 48 * MIB, "the engine's answer is cut off"
     assert stack.chat(max_tokens=1).status_code == 200
     reader.socket.close()
 
@@ -184,7 +184,7 @@ def test_without_a_write_timeout_a_slow_reader_may_take_its_time(stack):
           agent=("--capacity", "8", "--stream-write-timeout", "0s"))
     reader = Reader(stack, 1000)
     time.sleep(0.5)  # what is off must not fire at once
-    assert reader.drain() > 16 * MIB and b"data: [DONE]" in reader.end
+    assert reader.drain() > 1000 * 16384 and b"data: [DONE]" in reader.end
     reader.socket.close()
 
 

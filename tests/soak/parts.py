@@ -79,7 +79,7 @@ def idle_streams(stack, count):
     who = {"router": stack.router.pid, "agent": stack.agent.pid}
     before = {name: settled_rss(pid, 1) for name, pid in who.items()}
     with Held(stack.router.said["http"], count, chat(True, 5), b'"content":"token '):
-        wait_for("all are open", lambda: stack.metric("hivenet_router_link_streams_open") == count)
+        wait_for("all are open", lambda: stack.metric("hivenet_router_link_streams_open", worker="0") == count)
         after = {name: settled_rss(pid, 1) for name, pid in who.items()}
     stack.engine.faults()
     wait_for_rest(stack, limit=60)
