@@ -49,7 +49,7 @@ def start(stack, text=DEFAULT, *args, **kw):
 def refused_to_start(stack, *args, env=None):
     done = subprocess.run([BIN / "hivenet-router", "--http-port", "127.0.0.1:0", "--metrics-port", "127.0.0.1:0", "--disk-db-path",
                            stack.folder / "db", *map(str, args)], capture_output=True, text=True, timeout=20, cwd=stack.folder,
-                          env={"HIVENET_ROUTER_AUDIT_LOG_PATH": "", **(env or {})})
+                          env={"HIVENET_ROUTER_AUDIT_LOG_PATH": "off", **(env or {})})
     assert done.returncode == 1, done.stderr
     return done.stderr
 
@@ -243,7 +243,7 @@ def test_tenants_share_a_full_agent_fairly(stack):
     stack.engine = stack.start_engine("--model", "sim-model")
     start(stack, auth_yaml(entry(ACME, "acme"), entry(BETA, "beta")), "--queue-depth", "40")
     stack.start_agent(stack.engine, "--capacity", "1")
-    stack.engine.faults(first_token_ms=100)
+    stack.engine.faults(first_token_ms=4000)  # the first one holds the agent until all of its tenant wait
     order = []
 
     import concurrent.futures
@@ -254,6 +254,7 @@ def test_tenants_share_a_full_agent_fairly(stack):
     with concurrent.futures.ThreadPoolExecutor(24) as pool:
         first = [pool.submit(one, ACME) for _ in range(20)]
         wait_for("a full queue", lambda: stack.admin("/admin/health").json()["waiting_capacity"] >= 18)
+        stack.engine.faults(first_token_ms=100)
         second = [pool.submit(one, BETA) for _ in range(4)]
         for done in first + second:
             done.result()
