@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 
 namespace hive {
 
@@ -29,6 +30,22 @@ void append_escape(std::string &out, unsigned char byte) {
 }
 
 }  // namespace
+
+bool is_plain_json(std::string_view text) {
+  constexpr uint64_t ones = 0x0101010101010101, tops = 0x8080808080808080;
+  const auto zero_byte = [](uint64_t w) { return (w - ones) & ~w & tops; };
+  const auto bad = [&](uint64_t w) {
+    return (w & tops) | ((w - 0x20 * ones) & ~w & tops) | zero_byte(w ^ ('"' * ones)) | zero_byte(w ^ ('\\' * ones)) | zero_byte(w ^ (0x7f * ones));
+  };
+  uint64_t found = 0, word;
+  for (; text.size() >= sizeof word; text.remove_prefix(sizeof word)) {
+    std::memcpy(&word, text.data(), sizeof word);
+    found |= bad(word);
+  }
+  word = 0x2020202020202020;
+  if (!text.empty()) std::memcpy(&word, text.data(), text.size());
+  return (found | bad(word)) == 0;
+}
 
 size_t utf8_sequence(std::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };

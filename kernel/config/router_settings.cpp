@@ -187,7 +187,7 @@ void add_later(table &t, router_settings &r) {
 void add_audit(table &t, router_settings &r) {
   t.section("Audit");
   t.add("audit-log-path", &r.audit_log_path, "/var/log/hivenet-router/audit.jsonl",
-        "One JSON line a request. Empty = none; - = stdout, as when the file cannot be opened.").shown_as("PATH");
+        "One JSON line a request. off = none; - = stdout, as when the file cannot be opened.").shown_as("PATH");
   t.add("audit-zone", &r.audit_zone, "Europe/Rome", "Time zone of the field ts.").check(not_empty).shown_as("NAME");
   t.add("audit-queue-bytes", &r.audit_queue, "4194304",
         "Lines that may wait for the writer; beyond, they are dropped and counted.").range(64 << 10, 1ULL << 30);
@@ -280,6 +280,7 @@ void finish(const table &t, router_settings &r, std::vector<status> &problems, s
             const std::string &program_version) {
   if (r.workers == 0) r.workers = default_workers(std::thread::hardware_concurrency());
   resolve_auth(t, r, problems, warnings);
+  if (r.audit_log_path == "off") r.audit_log_path.clear();
   if (t.origin_of("metrics-port") == origin::built_in) r.metrics.host = "127.0.0.1";
 
   r.extra_routes.clear();

@@ -63,7 +63,7 @@ struct router_settings : program_settings {
   bool models_show_agents = true;
   std::vector<std::string> trusted_proxies; // address or CIDR each
   // audit
-  std::string audit_log_path;               // empty = none
+  std::string audit_log_path;               // "-" = stdout, empty = none
   std::string audit_zone;                   // IANA name
   byte_count audit_queue;
   bool audit_required = false;

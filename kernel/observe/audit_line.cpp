@@ -1,6 +1,7 @@
 #include "observe/audit_line.hpp"
 
 #include <charconv>
+#include <cstring>
 
 #include "base/json_text.hpp"
 
@@ -8,26 +9,45 @@ namespace hive::observe {
 
 namespace {
 
-// `"name":"` is written in one piece; the names are ours and need no escape.
-void text(std::string &out, std::string_view lead, std::string_view value) {
-  out.append(lead);
-  append_json_string(out, value);
-}
+// Writes to a buffer that has room for every text at its longest, each byte escaped: no check and no growth on the way.
+class pen {
+ public:
+  void raw(std::string_view text) {
+    std::memcpy(at_, text.data(), text.size());
+    at_ += text.size();
+  }
+  // `lead` is ours: `,"name":"`, the value's opening quote included.
+  void text(std::string_view lead, std::string_view value) {
+    raw(lead);
+    if (value.size() <= most_audit_text && is_plain_json(value)) raw(value);
+    else careful(value);
+    *at_++ = '"';
+  }
+  void number(std::string_view lead, uint64_t value) {
+    raw(lead);
+    at_ = std::to_chars(at_, at_ + 20, value).ptr;
+  }
+  void time(const zone &z, uint64_t unix_ms) { at_ += z.write_time(at_, unix_ms); }
+  std::string_view written() const { return {buffer_, static_cast<size_t>(at_ - buffer_)}; }
 
-// A caller's text, bounded, cut where a character ends.
-void bounded_text(std::string &out, std::string_view lead, std::string_view value) {
-  if (value.size() <= most_audit_text) return text(out, lead, value);
-  size_t end = most_audit_text - 3;
-  while (end > 0 && (static_cast<unsigned char>(value[end]) & 0xc0) == 0x80) --end;
-  text(out, lead, std::string(value.substr(0, end)) + "...");
-}
+ private:
+  // A long text is cut where a character ends.
+  void careful(std::string_view value) {
+    std::string out;
+    if (value.size() <= most_audit_text) {
+      append_json_string(out, value);
+    } else {
+      size_t end = most_audit_text - 3;
+      while (end > 0 && (static_cast<unsigned char>(value[end]) & 0xc0) == 0x80) --end;
+      append_json_string(out, std::string(value.substr(0, end)) + "...");
+    }
+    raw(std::string_view(out).substr(1, out.size() - 2));
+  }
 
-void number(std::string &out, std::string_view lead, uint64_t value) {
-  char digits[20];
-  const auto end = std::to_chars(digits, digits + sizeof digits, value).ptr;
-  out.append(lead);
-  out.append(digits, static_cast<size_t>(end - digits));
-}
+  static constexpr size_t texts = 9, longest_escape = 6, rest = 1024;
+  char buffer_[texts * longest_escape * most_audit_text + rest];
+  char *at_ = buffer_;
+};
 
 }  // namespace
 
@@ -50,23 +70,25 @@ void append_audit_line(std::string &out, const audit_entry &e, const zone &z) {
   const bool bad = e.status_code >= 400;
   std::string_view code = e.error_code;
   if (bad && (code.empty() || e.status_code == 413)) code = audit_code_of(e.status_code);
-  out += bad ? R"({"log_type":"audit","level":"error")" : R"({"log_type":"audit","level":"info")";
-  text(out, R"(,"trace_id":)", e.trace_id);
-  text(out, R"(,"request_id":)", e.request_id);
-  text(out, R"(,"tenant_id":)", e.tenant_id);
-  text(out, R"(,"key_id":)", e.key_id);
-  bounded_text(out, R"(,"model":)", e.model);
-  number(out, R"(,"status_code":)", static_cast<uint64_t>(e.status_code < 0 ? 0 : e.status_code));
-  number(out, R"(,"latency_ms":)", e.latency_ms);
-  number(out, R"(,"input_tokens":)", e.input_tokens);
-  number(out, R"(,"output_tokens":)", e.output_tokens);
-  bounded_text(out, R"(,"agent_id":)", e.agent_id);
-  text(out, R"(,"error_code":)", code);
-  bounded_text(out, R"(,"source_ip":)", e.source_ip);
-  out += R"(,"ts":")";
-  z.append_time(out, e.started_unix_ms);
-  text(out, R"(","ended":)", e.ended);
-  out += e.estimated ? ",\"estimated\":true}\n" : ",\"estimated\":false}\n";
+  pen p;
+  p.raw(bad ? R"({"log_type":"audit","level":"error")" : R"({"log_type":"audit","level":"info")");
+  p.text(R"(,"trace_id":")", e.trace_id);
+  p.text(R"(,"request_id":")", e.request_id);
+  p.text(R"(,"tenant_id":")", e.tenant_id);
+  p.text(R"(,"key_id":")", e.key_id);
+  p.text(R"(,"model":")", e.model);
+  p.number(R"(,"status_code":)", static_cast<uint64_t>(e.status_code < 0 ? 0 : e.status_code));
+  p.number(R"(,"latency_ms":)", e.latency_ms);
+  p.number(R"(,"input_tokens":)", e.input_tokens);
+  p.number(R"(,"output_tokens":)", e.output_tokens);
+  p.text(R"(,"agent_id":")", e.agent_id);
+  p.text(R"(,"error_code":")", code);
+  p.text(R"(,"source_ip":")", e.source_ip);
+  p.raw(R"(,"ts":")");
+  p.time(z, e.started_unix_ms);
+  p.text(R"(","ended":")", e.ended);
+  p.raw(e.estimated ? ",\"estimated\":true}\n" : ",\"estimated\":false}\n");
+  out.append(p.written());
 }
 
 }  // namespace hive::observe

@@ -3,6 +3,7 @@
 #include <date/tz.h>
 
 #include <cstdio>
+#include <cstring>
 #include <exception>
 #include <string_view>
 
@@ -29,10 +30,15 @@ int zone::offset_at(int64_t unix_s) const {
 }
 
 void zone::append_time(std::string &out, uint64_t unix_ms) const {
+  char text[most_time_bytes];
+  out.append(text, write_time(text, unix_ms));
+}
+
+size_t zone::write_time(char *out, uint64_t unix_ms) const {
   struct kept_second {
     const void *rules = nullptr;
     int64_t second = -1;
-    char text[48];    // "2026-11-30T02:02:03" and "+01:00", one after the other
+    char text[most_time_bytes] = {};    // "2026-11-30T02:02:03" and "+01:00", one after the other
     size_t time_length = 0, length = 0;
   };
   static thread_local kept_second kept;
@@ -50,11 +56,12 @@ void zone::append_time(std::string &out, uint64_t unix_ms) const {
     kept.rules = rules_;
     kept.second = second;
   }
-  out.append(kept.text, kept.time_length);
+  std::memcpy(out, kept.text, kept.time_length);
   const auto ms = static_cast<unsigned>(unix_ms % 1000);
   const char fraction[] = {'.', static_cast<char>('0' + ms / 100), static_cast<char>('0' + ms / 10 % 10), static_cast<char>('0' + ms % 10)};
-  out.append(fraction, sizeof fraction);
-  out.append(kept.text + kept.time_length, kept.length - kept.time_length);
+  std::memcpy(out + kept.time_length, fraction, sizeof fraction);
+  std::memcpy(out + kept.time_length + sizeof fraction, kept.text + kept.time_length, kept.length - kept.time_length);
+  return kept.length + sizeof fraction;
 }
 
 }  // namespace hive::observe

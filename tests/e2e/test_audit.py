@@ -250,6 +250,6 @@ def test_no_file_means_stdout_and_required_means_no_start(stack):
     stack.router.stop()
     with pytest.raises(AssertionError, match="cannot be opened"):
         stack.start_router("--audit-required", env=impossible)
-    stack.start_router(env={"HIVENET_ROUTER_AUDIT_LOG_PATH": ""})
+    stack.start_router(env={"HIVENET_ROUTER_AUDIT_LOG_PATH": "off"})
     httpx.get(stack.url + "/v1/models", headers=request_id(2))
     assert "audit_lines_total" not in httpx.get(stack.metrics_url).text

@@ -49,7 +49,7 @@ def start(stack, text=DEFAULT, *args, **kw):
 def refused_to_start(stack, *args, env=None):
     done = subprocess.run([BIN / "hivenet-router", "--http-port", "127.0.0.1:0", "--metrics-port", "127.0.0.1:0", "--disk-db-path",
                            stack.folder / "db", *map(str, args)], capture_output=True, text=True, timeout=20, cwd=stack.folder,
-                          env={"HIVENET_ROUTER_AUDIT_LOG_PATH": "", **(env or {})})
+                          env={"HIVENET_ROUTER_AUDIT_LOG_PATH": "off", **(env or {})})
     assert done.returncode == 1, done.stderr
     return done.stderr
 
