@@ -299,7 +299,7 @@ def test_an_engines_refusal_keeps_its_status_and_body_on_every_route(fleet, path
 def test_an_admin_request_without_a_key_is_refused_before_its_body_is_read(fleet):
     with socket.create_connection(tuple(fleet.url[7:].split(":"))) as s:
         s.settimeout(10)
-        s.sendall(b"PUT /admin/policy HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer wrong\r\nExpect: 100-continue\r\nContent-Length: 100000\r\n\r\n")
+        s.sendall(b"POST /admin/metrics/reset HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer wrong\r\nExpect: 100-continue\r\nContent-Length: 100000\r\n\r\n")
         start = time.monotonic()
         answer = s.recv(65536)
     assert answer.startswith(b"HTTP/1.1 401 ") and time.monotonic() - start < 5
