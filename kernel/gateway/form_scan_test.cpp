@@ -18,7 +18,8 @@ std::string field(const std::string &name, const std::string &value, const std::
 }
 
 TEST(form_scan, reads_the_model_wherever_it_stands_and_takes_nothing_else_for_it) {
-  const std::string file = field("file", std::string("RIFF\0\r\n--X\r\n\r\nname=\"model\"", 28), "; filename=\"a \\\"model\\\".wav\"");
+  constexpr char bytes[] = "RIFF\0\r\n--X\r\n\r\nname=\"model\"";
+  const std::string file = field("file", std::string(bytes, sizeof bytes - 1), "; filename=\"a \\\"model\\\".wav\"");
   const std::string cases[] = {
       field("model", "whisper/large") + file + "--XX--\r\n",
       file + field("model", "whisper/large") + "--XX--",

@@ -13,7 +13,7 @@ namespace {
 class pen {
  public:
   void raw(std::string_view text) {
-    std::memcpy(at_, text.data(), text.size());
+    if (!text.empty()) std::memcpy(at_, text.data(), text.size());  // an empty text may have no address
     at_ += text.size();
   }
   // `lead` is ours: `,"name":"`, the value's opening quote included.
