@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <boost/json/serialize.hpp>
 #include <utility>
+
+#include "base/json_text.hpp"
 
 namespace hive::gateway {
 
@@ -21,33 +22,6 @@ constexpr std::array<std::pair<std::string_view, int>, 20> statuses = {{
     {"agent_disconnected", 503},  {"backend_unavailable", 503},
     {"queue_full", 503},          {"shutting_down", 503},
 }};
-
-// Length of the valid UTF-8 sequence at the start of text, 0 when there is none.
-size_t utf8_length(std::string_view text) {
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char lead = byte(0);
-  if (lead < 0x80) return 1;
-  const size_t n = lead >= 0xf0 && lead <= 0xf4 ? 4 : lead >= 0xe0 && lead < 0xf0 ? 3 : lead >= 0xc2 && lead < 0xe0 ? 2 : 0;
-  if (n == 0 || text.size() < n) return 0;
-  for (size_t i = 1; i < n; ++i)
-    if ((byte(i) & 0xc0) != 0x80) return 0;
-  if ((lead == 0xe0 && byte(1) < 0xa0) || (lead == 0xed && byte(1) > 0x9f) || (lead == 0xf0 && byte(1) < 0x90) ||
-      (lead == 0xf4 && byte(1) > 0x8f))
-    return 0;
-  return n;
-}
-
-std::string valid_utf8(std::string_view text) {
-  std::string out;
-  out.reserve(text.size());
-  while (!text.empty()) {
-    const size_t n = utf8_length(text);
-    if (n == 0) out += "\xef\xbf\xbd";
-    else out.append(text.substr(0, n));
-    text.remove_prefix(std::max<size_t>(n, 1));
-  }
-  return out;
-}
 
 std::string error_object(const api_error &error, dialect d, std::string_view request_id) {
   std::string out = "{\"code\":";
@@ -68,7 +42,11 @@ std::string error_object(const api_error &error, dialect d, std::string_view req
 
 }  // namespace
 
-std::string json_quote(std::string_view text) { return boost::json::serialize(boost::json::string_view(valid_utf8(text))); }
+std::string json_quote(std::string_view text) {
+  std::string out;
+  append_json_string(out, text);
+  return out;
+}
 
 int status_of(std::string_view code) {
   const auto it = std::find_if(statuses.begin(), statuses.end(), [&](const auto &row) { return row.first == code; });

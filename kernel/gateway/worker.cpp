@@ -122,9 +122,9 @@ void worker::on_request(http::exchange &exchange) {
   if (cors_.is_preflight(exchange.head())) return answer_preflight(exchange, request_id);
   const route_match match = find_route(exchange.head().method, exchange.head().path, extra_);
   // Some routes are shared by both kinds of clients; Anthropic's say who they are.
-  const bool anthropic = http::find_field(exchange.head().fields, "anthropic-version") != nullptr;
   const bool shared = match.found == nullptr || match.found->kind != route_kind::inference;
-  const dialect speaks = shared && anthropic ? dialect::anthropic : match.speaks;
+  const bool anthropic = shared && http::find_field(exchange.head().fields, "anthropic-version") != nullptr;
+  const dialect speaks = anthropic ? dialect::anthropic : match.speaks;
   if (match.found == nullptr) {
     if (match.known_path) {
       return refuse(exchange, "unmatched", request_id, speaks,
