@@ -1,7 +1,6 @@
 """The stack of the end-to-end tests, with engines, clients and cables made by hand (raw.py, cable.py)."""
 import importlib.util
 import pathlib
-import subprocess
 import sys
 
 import pytest
@@ -30,14 +29,6 @@ def engines():
     yield make
     for engine in made:
         engine.close()
-
-
-def needs(flag, program="hivenet-router"):
-    """Skips where the program has no such setting."""
-    known = subprocess.run([BIN / program, "--help"], capture_output=True, text=True).stdout
-    line = next((text for text in known.splitlines() if f"--{flag}" in text), "")
-    if not line:
-        pytest.skip(f"{program} of this build has no --{flag}")
 
 
 def outcome(stack, name, model="sim-model"):

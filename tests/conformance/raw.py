@@ -37,6 +37,17 @@ def completion(text="hi", prompt=3, output=1):
                                                             "total_tokens": prompt + output}}).encode()
 
 
+def serve(chat):
+    """Answers at once, streamed or whole as asked."""
+    if b'"stream": true' in chat.body:
+        chat.send(SSE)
+        chat.chunk(ROLE + say("a"), DONE)
+        chat.last_chunk()
+    else:
+        chat.send(whole(completion()))
+    return True
+
+
 class Chat:
     """One request that reached the engine."""
 

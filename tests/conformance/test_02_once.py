@@ -8,7 +8,7 @@ import time
 import httpx
 
 from conftest import at_rest, wait_for
-from raw import ERROR, JSON, ROLE, SSE, Client, completion, say, whole
+from raw import ERROR, JSON, ROLE, SSE, Client, completion, say, serve, whole
 
 
 def active(stack, agent):
@@ -56,17 +56,8 @@ def test_the_last_byte_frees_the_slot_for_the_next_request(stack, engines):
 
     Naive variant: the slot returns after the records are written, or with a sweep.
     """
-    def answer(chat):
-        if b'"stream": true' in chat.body:
-            chat.send(SSE)
-            chat.chunk(ROLE + say("a"), b"data: [DONE]\n\n")
-            chat.last_chunk()
-        else:
-            chat.send(whole(completion()))
-        return True
-
     stack.start_router()
-    stack.start_agent(engines(answer), "--capacity", "1")
+    stack.start_agent(engines(serve), "--capacity", "1")
     with httpx.Client() as client:
         for i in range(200):
             body = {"model": "sim-model", "messages": [], "stream": i % 2 == 0}

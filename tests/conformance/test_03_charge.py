@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from conftest import at_rest, needs, wait_for
+from conftest import at_rest, wait_for
 from raw import ROLE, SSE, Client, completion, say, whole
 
 # Everything that can reach an engine: route, what the model must do, body.
@@ -83,8 +83,6 @@ def test_a_burst_is_spread_by_what_was_chosen_not_by_what_was_answered(stack, en
 @pytest.mark.parametrize("path,capability,body", ROUTES)
 def test_every_route_charges_and_keeps_to_the_capacity(stack, engines, path, capability, body):
     """Naive variant: a route of its own that asks for an agent without taking its slot."""
-    if path != ROUTES[0][0]:
-        needs("allow-route")
     gate = threading.Event()
     engine = engines(lambda chat: (gate.wait(10), chat.send(whole(completion())))[1])
     allowed = ["--allow-route", "tokenize", "--allow-route", "images/generations=llm"] if path in [r[0] for r in ROUTES[BUILT_IN:]] else []

@@ -1,8 +1,6 @@
 """Row 4: agents that are equal share, and the same questions get the same agents."""
 import httpx
 
-from conftest import wait_for
-
 
 def start(stack, engines, folder):
     stack.start_router("--disk-db-path", str(stack.folder / folder))

@@ -6,17 +6,7 @@ import time
 import httpx
 
 from conftest import at_rest, blameless, wait_for
-from raw import ROLE, SSE, Client, completion, say, whole
-
-
-def serve(chat):
-    if b'"stream": true' in chat.body:
-        chat.send(SSE)
-        chat.chunk(ROLE + say("a"), b"data: [DONE]\n\n")
-        chat.last_chunk()
-    else:
-        chat.send(whole(completion()))
-    return True
+from raw import Client, serve
 
 
 def attempts_failed(stack):

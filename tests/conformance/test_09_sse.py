@@ -1,5 +1,4 @@
 """Row 9: what the engine streams is what the client reads, byte for byte and at once, however it is cut."""
-import json
 import socket
 import statistics
 import threading
@@ -8,7 +7,7 @@ import time
 import pytest
 
 from conftest import at_rest, wait_for
-from raw import DONE, ROLE, SSE, STOP, Client, event, say
+from raw import DONE, ROLE, SSE, STOP, Client, say
 from sockets import options_of, refused_here
 
 # Everything a strict or a careless reader trips over, small enough to be cut at every byte.

@@ -1,7 +1,7 @@
 """Row 10: tokens are settled once a request, from what the engine told, else from what was counted."""
 import json
 
-from conftest import at_rest, needs, wait_for
+from conftest import at_rest, wait_for
 from raw import DONE, ROLE, SSE, STOP, Client, completion, say, whole
 
 USAGE = b'data: {"choices":[],"usage":{"prompt_tokens":11,"completion_tokens":7,"total_tokens":18}}\n\n'
@@ -78,7 +78,6 @@ def test_what_the_router_asks_for_itself_is_counted_and_not_shown(stack, engines
 
     Naive variant: the request is changed and the answer is not.
     """
-    needs("stream-usage")
     shown = [ROLE, say("a"), STOP, DONE]
 
     def answer(chat):
@@ -104,7 +103,6 @@ def test_a_client_that_leaves_early_is_charged_for_what_was_counted(stack, engin
 
     Naive variants: usage comes at the end or not at all, so who leaves before it pays nothing; the estimate counts the frames' bytes.
     """
-    needs("audit-log-path")
     text = "forty bytes of text, letters and spaces."
     audit = stack.folder / "audit.jsonl"
 
@@ -128,7 +126,6 @@ def test_a_client_that_leaves_early_is_charged_for_what_was_counted(stack, engin
 
 def test_usage_that_was_told_is_not_marked_as_estimated(stack, engines):
     """Naive variant: the counted value always wins, or the mark is never set."""
-    needs("audit-log-path")
     audit = stack.folder / "audit.jsonl"
     engine = engines(streams(ROLE, say("many words that would count as more"), STOP, USAGE, DONE))
     stack.start_router("--audit-log-path", str(audit))

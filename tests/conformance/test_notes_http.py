@@ -10,7 +10,7 @@ import time
 import httpx
 import pytest
 
-from conftest import ADMIN_KEY, BIN, Process, at_rest, needs, outcome, wait_for
+from conftest import ADMIN_KEY, BIN, Process, at_rest, outcome, wait_for
 from raw import Client, completion, whole
 
 CHAT = b'{"model":"sim-model","messages":[]}'
@@ -177,7 +177,6 @@ def test_clients_cannot_take_the_descriptors_of_agents(stack):
     Naive variant: accept until it fails: then libzmq cannot accept either, its thread tries for ever on a whole core, and no agent
     can register.
     """
-    needs("max-connections")
     if not shutil.which("prlimit"):
         pytest.skip("no prlimit program")
     engine = stack.start_engine()
