@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# run.sh [TARGET|all] [RUNS]: fuzzes from the checked-in corpus; what is new goes to build/fuzz/work, findings to build/fuzz/findings.
+# run.sh [TARGET|all] [RUNS]: fuzzes from the checked-in corpus; what is new goes to build/fuzz/inputs, findings to build/fuzz/findings.
 # run.sh keep [TARGET|all]: takes over the smallest new inputs that together reach what all of them do.
 # One line a target goes to build/fuzz/results.txt: target, commit, executions, seconds, edges, features, findings.
 set -euo pipefail
@@ -36,8 +36,8 @@ if [ "${1:-}" = keep ]; then
   for target in $(targets "${2:-all}"); do
     small=build/fuzz/small/$target
     rm -rf "$small"
-    mkdir -p "$small" "build/fuzz/work/$target"
-    "$programs/fuzz_$target" -set_cover_merge=1 $(options "$target") "$small" "tests/fuzz/corpus/$target" "build/fuzz/work/$target" >"build/fuzz/$target.merge.log" 2>&1
+    mkdir -p "$small" "build/fuzz/inputs/$target"
+    "$programs/fuzz_$target" -set_cover_merge=1 $(options "$target") "$small" "tests/fuzz/corpus/$target" "build/fuzz/inputs/$target" >"build/fuzz/$target.merge.log" 2>&1
     find "tests/fuzz/corpus/$target" -name 'new-*' -delete
     known=$(sha1sum "tests/fuzz/corpus/$target"/* | cut -d' ' -f1)
     kept=0
@@ -56,12 +56,12 @@ failed=0
 runs=${2:-5000000}
 commit=$(git rev-parse --short=9 HEAD 2>/dev/null || echo unknown)
 for target in $(targets "${1:-all}"); do
-  mkdir -p "build/fuzz/work/$target" build/fuzz/findings
+  mkdir -p "build/fuzz/inputs/$target" build/fuzz/findings
   log=build/fuzz/$target.log
   begin=$SECONDS
   status=0
   nice -n 15 "$programs/fuzz_$target" -runs="$runs" $(options "$target") -print_final_stats=1 -artifact_prefix="build/fuzz/findings/$target-" \
-    "build/fuzz/work/$target" "tests/fuzz/corpus/$target" >"$log" 2>&1 || status=$?
+    "build/fuzz/inputs/$target" "tests/fuzz/corpus/$target" >"$log" 2>&1 || status=$?
   done=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
   reached=$(grep -oE 'cov: [0-9]+ ft: [0-9]+' "$log" | tail -1)
   line="$target $commit executions=${done:-?} seconds=$((SECONDS - begin)) ${reached} findings=$((status != 0))"
