@@ -8,6 +8,7 @@
 #include "agent/proxy.hpp"
 #include "agent/runtime.hpp"
 #include "agent/windows.hpp"
+#include "base/test_folder.hpp"
 
 namespace hive::agent {
 namespace {
@@ -51,8 +52,8 @@ TEST(windows, a_quiet_minute_has_no_average) {
 }
 
 TEST(hardware, readings_come_from_proc_and_a_missing_file_gives_none) {
-  const auto dir = std::filesystem::path(::testing::TempDir()) / "proc_of_hardware_test";
-  std::filesystem::create_directories(dir);
+  const test_folder folder;
+  const auto &dir = folder.path();
   std::ofstream(dir / "stat") << "cpu  100 0 100 700 100 0 0 0\n";
   std::ofstream(dir / "meminfo") << "MemTotal: 1000 kB\nMemFree: 100 kB\nMemAvailable: 300 kB\nBuffers: 50 kB\nCached: 40 kB\nSReclaimable: 10 kB\n";
   hardware_sampler sampler("", dir.string());

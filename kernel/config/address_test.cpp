@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 
+#include "base/test_folder.hpp"
 #include "config/secret.hpp"
 
 namespace hive::config {
@@ -63,9 +63,9 @@ TEST(address, base_urls_lose_their_trailing_slash_and_carry_nothing_else) {
 
 class secret_file : public testing::Test {
  protected:
-  std::string file_ = (std::filesystem::path(testing::TempDir()) / "secret_test.txt").string();
+  test_folder folder_;
+  std::string file_ = folder_.at("secret.txt");
   void write(std::string_view text) { std::ofstream(file_, std::ios::binary) << text; }
-  void TearDown() override { std::filesystem::remove(file_); }
 };
 
 TEST_F(secret_file, is_trimmed_of_white_space_and_bom_and_may_hold_several) {

@@ -1,11 +1,11 @@
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 
 #include "base/clock.hpp"
+#include "base/test_folder.hpp"
 #include "config/load.hpp"
 
 namespace hive::config {
@@ -15,10 +15,10 @@ const std::string secret = "0123456789abcdef0123456789abcdef";
 
 class settings : public testing::Test {
  protected:
-  std::string file_ = (std::filesystem::path(testing::TempDir()) / ("settings_test." + std::to_string(::getpid()) + ".yaml")).string();
+  test_folder folder_;
+  std::string file_ = folder_.at("settings.yaml");
   environment env_ = {{"HIVENET_ROUTER_JWT_SECRET", secret}};
 
-  void TearDown() override { std::filesystem::remove(file_); }
   std::vector<std::string> with_file(const std::string &text, std::vector<std::string> more = {}) {
     std::ofstream(file_) << text;
     more.insert(more.begin(), {"--config", file_});

@@ -4,8 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
-#include <filesystem>
 #include <fstream>
+
+#include "base/test_folder.hpp"
 
 namespace hive::config::yaml {
 namespace {
@@ -154,16 +155,15 @@ TEST(yaml, unknown_keys_come_with_the_nearest_name) {
 }
 
 TEST(yaml, files_are_read_whole_and_only_if_regular) {
-  const auto folder = std::filesystem::path(testing::TempDir());
-  const std::string file = folder / "yaml_test.yaml";
+  const test_folder folder;
+  const std::string file = folder.at("a.yaml");
   std::ofstream(file) << "a: 1\n";
   EXPECT_TRUE(parse_file(file).ok());
   EXPECT_EQ(*read_file(file), "a: 1\n");
-  EXPECT_EQ(parse_file(folder).why().message(), "not a regular file");
+  EXPECT_EQ(parse_file(folder.path()).why().message(), "not a regular file");
   EXPECT_EQ(read_file("/dev/zero").why().message(), "not a regular file");
   EXPECT_EQ(parse_file(file + ".none").why().code(), errc::not_found);
   EXPECT_EQ(parse_file(file, {.bytes = 2}).why().code(), errc::exhausted);
-  std::filesystem::remove(file);
 }
 
 }  // namespace

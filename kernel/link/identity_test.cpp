@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/test_folder.hpp"
 #include "base/text.hpp"
 #include "link/auth.hpp"
 
@@ -23,13 +24,6 @@ key32 counting_seed() {
 
 class identity_file : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "hive-identity-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    dir = pattern;
-    path = (dir / "agent.key").string();
-  }
-  void TearDown() override { fs::remove_all(dir); }
   void write(const std::string &bytes, mode_t mode = 0600) {
     std::ofstream(path, std::ios::binary) << bytes;
     ::chmod(path.c_str(), mode);
@@ -43,8 +37,9 @@ class identity_file : public ::testing::Test {
     const identity id = identity_from_seed(seed);
     return std::string("\x08\x01\x12\x40", 4) + std::string(as_text(seed)) + std::string(as_text(id.ed25519_public));
   }
-  fs::path dir;
-  std::string path;
+  test_folder folder;
+  fs::path dir = folder.path();
+  std::string path = folder.at("agent.key");
 };
 
 // Vectors of the security sheet, sections 12 and 13.

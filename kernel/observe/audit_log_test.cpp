@@ -14,6 +14,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/test_folder.hpp"
+
 namespace hive::observe {
 namespace {
 
@@ -53,16 +55,12 @@ std::string line_of(const audit_entry &e, const zone &z = {}) {
 class audit : public testing::Test {
  protected:
   void SetUp() override {
-    folder_ = std::filesystem::path(testing::TempDir()) / ("audit_test." + std::to_string(::getpid()));
-    std::filesystem::remove_all(folder_);
-    std::filesystem::create_directories(folder_);
     options_.path = at("audit.jsonl");
     options_.gather_ns = ns_per_ms;
     options_.retry_ns = ns_per_ms;
     options_.stop_ns = 50 * ns_per_ms;
   }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-  std::string at(const std::string &name) const { return (folder_ / name).string(); }
+  std::string at(const std::string &name) const { return folder_.at(name); }
 
   static std::vector<std::string> ids(const std::string &file) {
     std::ifstream in(file);
@@ -74,7 +72,7 @@ class audit : public testing::Test {
     ASSERT_TRUE(within_limit([&] { return log.counters().written == lines; })) << log.counters().written << " of " << lines;
   }
 
-  std::filesystem::path folder_;
+  test_folder folder_;
   audit_options options_;
 };
 
@@ -194,7 +192,7 @@ TEST_F(audit, a_file_that_was_renamed_or_deleted_is_noticed_without_a_signal) {
   std::filesystem::remove(options_.path);
   log.write(entry("three"));
   written(log, 3);
-  std::filesystem::remove_all(folder_);
+  std::filesystem::remove_all(folder_.path());
   log.write(entry("four"));
   written(log, 4);
   EXPECT_EQ(ids(options_.path), std::vector<std::string>{"four"});

@@ -4,13 +4,13 @@
 
 #include <cmath>
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <sstream>
 #include <thread>
 
 #include "base/clock.hpp"
+#include "base/test_folder.hpp"
 #include "observe/process.hpp"
 
 namespace hive::observe {
@@ -211,8 +211,8 @@ TEST(process, reads_its_own_proc) {
 }
 
 TEST(process, takes_the_fields_of_stat_and_leaves_out_what_is_not_there) {
-  const auto proc = std::filesystem::path(testing::TempDir()) / "observe_proc";
-  std::filesystem::create_directories(proc);
+  const test_folder folder;
+  const auto &proc = folder.path();
   std::ofstream(proc / "stat") << "7 (a) b) S 1 1 1 0 -1 0 0 0 0 0 250 50 0 0 20 0 4 0 1000 8192 3 0\n";
   std::ofstream(proc / "limits") << "Max open files            1024                 4096                 files\n";
   collected out;
@@ -224,7 +224,6 @@ TEST(process, takes_the_fields_of_stat_and_leaves_out_what_is_not_there) {
   EXPECT_TRUE(holds(out.text, "process_virtual_memory_bytes 8192")) << out.text;
   EXPECT_TRUE(holds(out.text, "process_max_fds 1024")) << out.text;
   EXPECT_EQ(out.text.find("process_open_fds"), std::string::npos);
-  std::filesystem::remove_all(proc);
 }
 
 TEST(exposition, promtool_accepts_the_whole_page) {
@@ -238,15 +237,13 @@ TEST(exposition, promtool_accepts_the_whole_page) {
   process_metrics process({"1.2", "abc", "g++", "0.1"});
   all.add(fleet);
   all.add(process);
-  const auto folder = std::filesystem::path(testing::TempDir());
-  const std::string page = folder / "observe_page.txt", answer = folder / "observe_promtool.txt";
+  const test_folder folder;
+  const std::string page = folder.at("page.txt"), answer = folder.at("promtool.txt");
   std::ofstream(page) << all.expose();
   const int code = std::system((std::string(HIVE_PROMTOOL) + " check metrics < " + page + " > " + answer + " 2>&1").c_str());
   std::stringstream said;
   said << std::ifstream(answer).rdbuf();
   EXPECT_EQ(code, 0) << said.str();
-  std::filesystem::remove(page);
-  std::filesystem::remove(answer);
 }
 
 }  // namespace

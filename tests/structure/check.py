@@ -264,7 +264,15 @@ def commands(tree, _):
             yield f"dev: has no command {verb}"
 
 
-CHECKS = {f.__name__: f for f in (layers, length, paths, names, links, told, flags, commands)}
+def scratch(tree, _):
+    """Test cases run side by side: one that names its own file in the common folder meets another."""
+    for name in tree.under("kernel", "plugins", "sdk", "tests"):
+        text = tree.text(name)
+        if re.search(r"\b(TempDir|temp_directory_path)\(", text) and "mkdtemp" not in text:
+            yield f"{name}: files in the common temporary folder; take a folder of base/test_folder.hpp"
+
+
+CHECKS = {f.__name__: f for f in (layers, length, paths, names, links, told, flags, commands, scratch)}
 
 
 def main():

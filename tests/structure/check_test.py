@@ -56,6 +56,7 @@ BAD = {
         "another plugin": {"plugins/gate_heat/plugin.c": '#include "../strategy_calm/own.hpp"\n'},
         "what the SDK lacks": {"plugins/gate_heat/plugin.c": '#include "hive/private.h"\n'},
     },
+    "scratch": {"a fixed name": {"kernel/routing/scan_test.cpp": 'auto f = testing::TempDir() + "x";\n'}},
     "length": {"a long file": {"bench/long.cpp": "\n" * 501}},
     "paths": {
         "a checkout": {"cmake/x.cmake": "set(x /" + "work/main)\n"},
