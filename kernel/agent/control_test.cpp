@@ -21,7 +21,7 @@ class control_test : public testing::Test, private control_events {
     engine_.set("/health", {200, ""});
     engine_.models(R"({"id":"a"})");
   }
-  ~control_test() override {
+  void TearDown() override {  // not the destructor: until it is gone, the loop calls this object's functions
     thread_.on_loop([&] { control_.reset(); });
   }
   void start() {

@@ -79,7 +79,7 @@ class node {
   void *self_ = nullptr;
   bool stopped_ = false;
   bool in_pump_ = false;
-  bool wanted_ = false;
+  std::atomic<bool> wanted_{false};  // the thread that pumped it last may ask too
   uint64_t wake_ns_ = 0;
 };
 
