@@ -96,7 +96,6 @@ jwt_secret_file: {folder}/secret
 
 KEYS_CONFIG = """\
 auth_config_file: {folder}/auth.yaml
-audit_log_path: {folder}/{name}-audit.jsonl
 """
 
 AUTH = """\

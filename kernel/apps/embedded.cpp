@@ -54,7 +54,7 @@ class embedded_agents::one {
   void start() {
     origin_ = *http::parse_origin(url_);
     observe::log("agent").info("backend {} is agent {}, engine {}", url_, identity_.peer_id, settings_.engine);
-    if (settings_.engine != config::engine_to_be_found) return launch(engine_id(owner_.plugins_, settings_.engine));
+    if (settings_.engine != config::engine_to_be_found) return launch();
     std::vector<agent::engine_candidate> candidates;
     for (auto &[id, engine] : owner_.engines_) candidates.push_back({id, engine.codec.get()});
     detector_ = std::make_unique<agent::engine_detector>(
@@ -63,7 +63,8 @@ class embedded_agents::one {
           if (!detector_) return;  // stopped meanwhile
           detector_.reset();
           observe::log("agent").info("backend {} is {}: {}", url_, d.engine, d.reason);
-          launch(d.engine);
+          settings_.engine = d.engine;
+          launch();
         },
         [this](const std::string &why) { observe::log("agent").warn("backend {} is starting, its engine not known yet: {}", url_, why); });
     detector_->start();
@@ -79,15 +80,14 @@ class embedded_agents::one {
     agent::data_half *half;
   };
 
-  void launch(const std::string &engine_id) {
-    const status s = try_launch(engine_id);
+  void launch() {
+    const status s = try_launch();
     if (!s) observe::log("agent").error("backend {} is not served: {}", url_, s.text());
   }
 
-  status try_launch(const std::string &engine_id) {
-    const auto engine = owner_.engine(engine_id);
+  status try_launch() {
+    const auto engine = owner_.engine(engine_id(owner_.plugins_, settings_.engine));
     if (!engine) return engine.why();
-    settings_.engine = engine_id;
     agent::agent_options options = agent_options_of(settings_);
     if (!on_this_host(origin_)) options.hardware_interval_ns = 0;
     std::vector<loop *> homes;
@@ -151,7 +151,7 @@ status embedded_agents::prepare() {
   // Whoever has to be found out is judged by every adapter there is.
   std::set<std::string> wanted;
   for (const config::embedded_agent &each : settings_) {
-    if (each.settings.engine != config::engine_to_be_found) wanted.insert(each.settings.engine);
+    if (each.settings.engine != config::engine_to_be_found) wanted.insert(engine_id(plugins_, each.settings.engine));
     else for (const std::string &id : plugins_.ids(HIVE_KIND_ENGINE)) wanted.insert(id);
   }
   for (const std::string &id : wanted)

@@ -12,6 +12,7 @@
 #include <random>
 
 #include "apps/client_keys.hpp"
+#include "apps/metrics_page.hpp"
 #include "apps/policy_file.hpp"
 #include "apps/program.hpp"
 #include "base/text.hpp"
@@ -42,29 +43,6 @@ struct router_app::unit {
     transport.reset();
     own_transport.reset();
   }
-};
-
-// GET /metrics on its own listener, on the control loop.
-class router_app::metrics_page final : public http::service {
- public:
-  metrics_page(loop &home, admin::exporter &exporter) : exporter_(exporter), server_(home, *this, http::server_limits{}) {}
-  status listen(const std::string &address) { return server_.listen(address, false); }
-  std::string address() const { return server_.address(); }
-
-  void on_request(http::exchange &exchange) override {
-    struct answered final : http::responder {};
-    const http::request_head &head = exchange.head();
-    const bool fits = head.path == "/metrics" && (head.method == "GET" || head.method == "HEAD");
-    const http::field type = {"Content-Type", fits ? "text/plain; version=0.0.4; charset=utf-8" : "text/plain; charset=utf-8"};
-    const std::string body = fits ? exporter_.expose() : "this listener serves GET /metrics\n";
-    exchange.serve(std::make_unique<answered>());
-    exchange.respond({fits ? 200 : 404, {&type, 1}}, body);
-  }
-  std::string refusal_body(int, std::string_view what) override { return std::string(what) + "\n"; }
-
- private:
-  admin::exporter &exporter_;
-  http::server server_;
 };
 
 namespace {

@@ -15,6 +15,7 @@
 #include "apps/embedded.hpp"
 #include "apps/first_request.hpp"
 #include "apps/fleet_wiring.hpp"
+#include "apps/metrics_page.hpp"
 #include "apps/plugin_host.hpp"
 #include "base/byte_budget.hpp"
 #include "config/router_settings.hpp"
@@ -37,7 +38,6 @@ class router_app {
 
  private:
   struct unit;
-  class metrics_page;
 
   status load_plugins();
   status load_policy(bool first);

@@ -242,12 +242,12 @@ void relay::retry(attempt_result result, api_error error, std::string_view cause
 }
 
 // Some engines count characters where others count tokens; a quota must see one kind.
-link::usage relay::counted_usage() const {
+void relay::take_usage(link::usage told) {
   constexpr uint64_t characters_a_token = 4;
-  link::usage out = usage_;
-  if (!usage_in_characters_) return out;
-  for (uint64_t *n : {&out.prompt_tokens, &out.output_tokens, &out.cached_tokens}) *n = (*n + characters_a_token - 1) / characters_a_token;
-  return out;
+  if (!told.known) return;
+  usage_ = told;
+  if (!usage_in_characters_) return;
+  for (uint64_t *n : {&usage_.prompt_tokens, &usage_.output_tokens, &usage_.cached_tokens}) *n = (*n + characters_a_token - 1) / characters_a_token;
 }
 
 void relay::end_attempt(attempt_result result) {
@@ -257,9 +257,8 @@ void relay::end_attempt(attempt_result result) {
   routing::attempt_report report;
   report.what = result;
   report.exclude = exclude_;
-  const link::usage counted = counted_usage();
-  report.prompt_tokens = counted.prompt_tokens;
-  report.output_tokens = counted.output_tokens;
+  report.prompt_tokens = usage_.prompt_tokens;
+  report.output_tokens = usage_.output_tokens;
   session_->report(report);
 }
 
@@ -270,7 +269,7 @@ void relay::settle_usage() {
   bool whole = true;
   if (mode_ == mode::stream) {
     const http::stream_facts &facts = scanner_->facts();
-    if (facts.usage.present) usage_ = {facts.usage.prompt, facts.usage.completion, 0, true};
+    take_usage({facts.usage.prompt, facts.usage.completion, 0, facts.usage.present});
     text_bytes = facts.delta_bytes;
     whole = facts.finished || facts.done;
   } else if (!usage_.known && !committed_ && route_.capability == "llm") {
@@ -368,7 +367,7 @@ void relay::record(ended how, int status, std::string_view code) {
   const uint64_t now = now_ns();
   r.duration_ns = now - started_ns_;
   r.first_byte_ns = first_byte_ns_ == 0 ? 0 : first_byte_ns_ - started_ns_;
-  r.usage = counted_usage();
+  r.usage = usage_;
   r.estimated = estimated_;
   context_.records.on_finished(r);
 }

@@ -127,7 +127,7 @@ class relay final : public http::responder,
   void judge_engine_error();
   // The attempt is over and nothing of it was passed on.
   void retry(routing::attempt_result, api_error, std::string_view cause);
-  link::usage counted_usage() const;
+  void take_usage(link::usage told);
   void end_attempt(routing::attempt_result);
   void break_off(ended, const api_error &);   // after commit
   void refuse(ended, const api_error &);      // before commit; ends the exchange, nothing may follow

@@ -131,7 +131,7 @@ void relay::commit() {
   const size_t already_returned = mode_ == mode::buffer ? held_.size() : 0;
   if (mode_ == mode::buffer) {
     const std::string_view held = held_;
-    if (const auto found = usage_of_part(held.substr(0, usage_window)); found.present) usage_ = usage_of(found);
+    take_usage(usage_of(usage_of_part(held.substr(0, usage_window))));
     tail_ = held.substr(held.size() - std::min(held.size(), usage_window));
   }
   const bool plain = std::none_of(fields.begin(), fields.end(), [](const http::field &f) { return iequals(f.name, "content-encoding"); });
@@ -167,7 +167,7 @@ void relay::on_written(size_t bytes) {
 
 void relay::on_end(const link::usage &from_agent) {
   stream_.reset();
-  if (from_agent.known) usage_ = from_agent;
+  take_usage(from_agent);
   switch (mode_) {
     case mode::stream:
       return finish_stream();
@@ -185,7 +185,7 @@ void relay::on_end(const link::usage &from_agent) {
 void relay::finish_stream() {
   scanner_->end();
   const http::stream_facts &facts = scanner_->facts();
-  if (facts.usage.present) usage_ = usage_of(facts.usage);
+  take_usage(usage_of(facts.usage));
   if (facts.error && !committed_)
     return retry(attempt_result::retryable, make_error("backend_error", "the engine reported an error: " + facts.error_text, "backend"),
                  "engine_error");
@@ -203,13 +203,13 @@ void relay::finish_stream() {
 
 void relay::finish_buffered() {
   if (committed_) {
-    if (const auto found = usage_of_part(tail_); found.present) usage_ = usage_of(found);
+    take_usage(usage_of(usage_of_part(tail_)));
     end_attempt(attempt_result::completed);
     record(ended::completed, engine_status_, "");
     return exchange_.end();
   }
   // An agent that held the answer back has read it already, with the same eyes.
-  if (!usage_.known) usage_ = usage_of(http::usage_of_answer(held_));
+  if (!usage_.known) take_usage(usage_of(http::usage_of_answer(held_)));
   end_attempt(attempt_result::completed);
   first_byte_ns_ = now_ns();
   record(ended::completed, engine_status_, "");

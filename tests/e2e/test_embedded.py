@@ -264,6 +264,14 @@ def test_kinds_are_told_by_their_pages(stack, pages, given, engine, why):
     assert stack.chat(model="m").json()["choices"][0]["message"]["content"] == "pages"
 
 
+def test_a_named_kind_is_shown_as_it_was_named(stack, pages):
+    pages.pages = {"/v1/models": (200, '{"data":[{"id":"m","owned_by":"vllm"}]}')}
+    start_alone(stack, "--backend", f"custom={pages.url}")
+    (row,) = routable(stack)
+    assert row["metadata"]["engine"] == "custom"
+    assert stack.chat(model="m").status_code == 200
+
+
 def test_a_server_of_no_known_kind(stack, pages):
     """The general adapter takes it; a router without that adapter says what is missing."""
     pages.pages = {"/v1/models": (200, '{"data":[{"id":"m","owned_by":"somebody"}]}'), "/health": (200, "")}

@@ -102,9 +102,9 @@ class Plain(http.server.BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         if self.server.refusal:
             return self.answer(*self.server.refusal)
+        usage = {"usage": {"prompt_tokens": 41, "completion_tokens": 2, "total_tokens": 43}} if self.server.counts else {}
         self.answer(200, {"id": "1", "object": "chat.completion", "model": body["model"], "choices": [
-            {"index": 0, "message": {"role": "assistant", "content": "hi"}, "finish_reason": "stop"}],
-            "usage": {"prompt_tokens": 41, "completion_tokens": 2, "total_tokens": 43}})
+            {"index": 0, "message": {"role": "assistant", "content": "hi"}, "finish_reason": "stop"}], **usage})
 
     def log_message(self, *_):
         pass
@@ -114,7 +114,7 @@ class Plain(http.server.BaseHTTPRequestHandler):
 def plain():
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Plain)
     server.daemon_threads = True
-    server.listed, server.well, server.refusal, server.owner = True, True, None, "somebody"
+    server.listed, server.well, server.refusal, server.owner, server.counts = True, True, None, "somebody", True
     server.url = f"http://127.0.0.1:{server.server_address[1]}"
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
@@ -163,3 +163,13 @@ def test_usage_that_counts_characters_is_no_count_of_tokens(stack, plain, owner,
     answer = stack.chat(model="plain-model")
     assert answer.json()["usage"]["prompt_tokens"] == 41, "the client gets what the engine said"
     wait_for("counted", lambda: stack.row(agent.peer_id)["universal"]["input_tokens_total"] == tokens)
+
+
+# Estimates are tokens already, whatever the engine would have counted.
+@pytest.mark.parametrize("owner", ["somebody", "infinity"])
+def test_an_answer_without_usage_is_estimated_alike_for_every_engine(stack, plain, owner):
+    plain.owner, plain.counts = owner, False
+    stack.start_router()
+    agent = stack.start_agent(plain.url, *FAST, kind="openai")
+    stack.chat(model="plain-model", messages=[{"role": "user", "content": "x" * 400}])
+    wait_for("counted", lambda: stack.row(agent.peer_id)["universal"]["input_tokens_total"] == 104)

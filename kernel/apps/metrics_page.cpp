@@ -1,0 +1,15 @@
+#include "apps/metrics_page.hpp"
+
+namespace hive::apps {
+
+void metrics_page::on_request(http::exchange &exchange) {
+  struct answered final : http::responder {};
+  const http::request_head &head = exchange.head();
+  const bool fits = head.path == "/metrics" && (head.method == "GET" || head.method == "HEAD");
+  const http::field type = {"Content-Type", fits ? "text/plain; version=0.0.4; charset=utf-8" : "text/plain; charset=utf-8"};
+  const std::string body = fits ? exporter_.expose() : "this listener serves GET /metrics\n";
+  exchange.serve(std::make_unique<answered>());
+  exchange.respond({fits ? 200 : 404, {&type, 1}}, body);
+}
+
+}  // namespace hive::apps

@@ -1,0 +1,25 @@
+// GET /metrics on a listener of its own. Everything belongs to the control loop.
+#pragma once
+
+#include <string>
+
+#include "admin/exporter.hpp"
+#include "http/server.hpp"
+
+namespace hive::apps {
+
+class metrics_page final : public http::service {
+ public:
+  metrics_page(loop &home, admin::exporter &exporter) : exporter_(exporter), server_(home, *this, http::server_limits{}) {}
+  status listen(const std::string &address) { return server_.listen(address, false); }
+  std::string address() const { return server_.address(); }
+
+  void on_request(http::exchange &exchange) override;
+  std::string refusal_body(int, std::string_view what) override { return std::string(what) + "\n"; }
+
+ private:
+  admin::exporter &exporter_;
+  http::server server_;
+};
+
+}  // namespace hive::apps
