@@ -13,15 +13,36 @@ namespace {
 
 constexpr std::string_view name = "\"usage\"";
 
-bool mentions_usage(std::string_view text) { return memmem(text.data(), text.size(), name.data(), name.size()) != nullptr; }
+// Where text first has a usage that is an object, which every usage event has; vLLM writes "usage":null in all others.
+size_t find_usage_object(std::string_view text) {
+  for (size_t from = 0;;) {
+    const void *found = memmem(text.data() + from, text.size() - from, name.data(), name.size());
+    if (found == nullptr) return std::string_view::npos;
+    const size_t at = static_cast<size_t>(static_cast<const char *>(found) - text.data());
+    from = at + name.size();
+    size_t value = text.find_first_not_of(" \t", from);
+    if (value < text.size() && text[value] == ':') value = text.find_first_not_of(" \t", value + 1);
+    else continue;
+    if (value < text.size() && text[value] == '{') return at;
+  }
+}
+
+// The first LF or CR from `at`, or the end of the text.
+size_t line_end(std::string_view text, size_t at) {
+  const auto find = [&](char c, size_t end) {
+    const void *found = std::memchr(text.data() + at, c, end - at);
+    return found == nullptr ? end : static_cast<size_t>(static_cast<const char *>(found) - text.data());
+  };
+  return find('\r', find('\n', text.size()));
+}
 
 // An event with one line of data, a JSON object with usage and without choices. An engine that sends usage along with content
 // keeps its event; one with an error is not for us to judge.
 bool is_usage_event(std::string_view event) {
-  if (!mentions_usage(event)) return false;
+  if (find_usage_object(event) == std::string_view::npos) return false;
   std::string_view data;
   while (!event.empty()) {
-    const size_t end = std::min(event.find_first_of("\r\n"), event.size());
+    const size_t end = line_end(event, 0);
     std::string_view line = event.substr(0, end);
     event.remove_prefix(std::min(end + 1, event.size()));
     if (line.starts_with("\xEF\xBB\xBF")) line.remove_prefix(3);
@@ -66,11 +87,17 @@ http::body_ptr with_usage_asked(std::string_view body, const request_scan &scan)
 }
 
 std::string_view usage_filter::pass(std::string_view bytes, size_t &kept_back) {
-  // The usual read: whole events, none of them of interest.
-  if (held_.empty() && !passing_ && line_empty_ && after_cr_ == after_cr::none && bytes.ends_with("\n\n") &&
-      std::memchr(bytes.data(), '\r', bytes.size()) == nullptr && !mentions_usage(bytes))
-    return bytes;
   out_.clear();
+  // Whole events before the first of interest, which is none in the usual read, go as they are.
+  if (held_.empty() && !passing_ && line_empty_ && after_cr_ == after_cr::none && !skip_lf_ &&
+      std::memchr(bytes.data(), '\r', bytes.size()) == nullptr) {
+    const size_t before = std::min(find_usage_object(bytes), bytes.size());
+    const size_t blank = bytes.substr(0, before).rfind("\n\n");
+    const size_t whole = blank == std::string_view::npos ? 0 : blank + 2;
+    if (whole == bytes.size()) return bytes;
+    out_.append(bytes.substr(0, whole));
+    bytes.remove_prefix(whole);
+  }
   size_t from = 0;  // of what is not in held_ or out_ yet
   const auto take = [&](size_t end) {
     (passing_ ? out_ : held_).append(bytes.substr(from, end - from));
@@ -88,9 +115,9 @@ std::string_view usage_filter::pass(std::string_view bytes, size_t &kept_back) {
       ++at;
       continue;
     }
-    const size_t end = bytes.find_first_of("\r\n", at);
+    const size_t end = line_end(bytes, at);
     if (end != at) line_empty_ = false;
-    if (end == std::string_view::npos) break;
+    if (end == bytes.size()) break;
     at = end + 1;
     const bool cr = bytes[end] == '\r';
     if (!std::exchange(line_empty_, true)) {
