@@ -1,4 +1,5 @@
 """What is read out of a run's reports, and the project's budgets judged by it."""
+import itertools
 import statistics
 
 BETWEEN = {"direct": [], "nginx": ["nginx"], "haproxy": ["haproxy"], "embedded": ["embedded"], "hivenet": ["router", "agent"]}
@@ -61,6 +62,9 @@ RATIOS = [
     ("paced", "paced1000", "embedded", "cpu", 1.2), ("paced", "paced1000", "hivenet", "cpu", 3.0),
     ("workers2", "c32", "embedded", "cpu", 1.2), ("workers2", "c32", "hivenet", "cpu", 2.4),
     ("workers2", "bursts", "embedded", "cpu", 1.3), ("workers2", "bursts", "hivenet", "cpu", 2.4),
+    ("workers2", "c1", "embedded", "p50", 1.2), ("workers2", "c1", "hivenet", "p50", 3.5),
+    ("paced-workers2", "paced200", "embedded", "cpu", 1.2), ("paced-workers2", "paced200", "hivenet", "cpu", 3.0),
+    ("paced-workers2", "paced1000", "embedded", "cpu", 1.2), ("paced-workers2", "paced1000", "hivenet", "cpu", 3.0),
 ]
 
 
@@ -77,20 +81,20 @@ def judged(parts):
             unit = {"cpu": "CPU an event" if shape.startswith(("bursts", "paced")) else "CPU a request", "p50": "p50"}[metric]
             middle = statistics.median(found)
             out.append(verdict(f"{part} {shape}, {target}: {unit}, times nginx", f"{most:g}", f"{middle:.2f} ({min(found):.2f}-{max(found):.2f})", middle <= most))
-    for shape in ("paced200", "paced1000"):
-        if found := differences(rows_of("paced"), shape, "embedded", "delay p99"):
+    for part, shape in itertools.product(("paced", "paced-workers2"), ("paced200", "paced1000")):
+        if found := differences(rows_of(part), shape, "embedded", "delay p99"):
             middle = statistics.median(found) / 1000
-            out.append(verdict(f"{shape}, embedded: p99 delay above nginx's", "1 ms", f"{middle:.2f} ms", middle <= 1))
-    for target in ("embedded", "hivenet"):
-        if found := ratios(rows_of("crowd"), "crowd", target, "rate", "direct"):
+            out.append(verdict(f"{part} {shape}, embedded: p99 delay above nginx's", "1 ms", f"{middle:.2f} ms", middle <= 1))
+    for part, target in itertools.product(("crowd", "crowd-workers2"), ("embedded", "hivenet")):
+        if found := ratios(rows_of(part), "crowd", target, "rate", "direct"):
             middle = statistics.median(found)
-            out.append(verdict(f"1,000 streams x 50 events/s, {target}: delivered, of the bare engine's", "at least 99 %", f"{100 * middle:.1f} %", middle >= 0.99))
-    for target in ("embedded", "hivenet"):
-        rows = rows_of("overload")
+            out.append(verdict(f"{part}, 1,000 streams x 50 events/s, {target}: delivered, of the bare engine's", "at least 99 %", f"{100 * middle:.1f} %", middle >= 0.99))
+    for part, target in itertools.product(("overload", "overload-workers2"), ("embedded", "hivenet")):
+        rows = rows_of(part)
         peak, loaded = values(rows, "slots", target, "rate"), values(rows, "overload", target, "rate")
         if peak and loaded:
             share = statistics.median(loaded) / max(statistics.median(peak), statistics.median(loaded))
-            out.append(verdict(f"goodput at 4x the slots, {target}: of its peak", "at least 95 %", f"{100 * share:.1f} %", share >= 0.95))
+            out.append(verdict(f"{part}, goodput at 4x the slots, {target}: of its peak", "at least 95 %", f"{100 * share:.1f} %", share >= 0.95))
     for found in parts.get("cancel", {}).get("found") or []:
         if found["target"] in ("embedded", "hivenet"):
             out.append(verdict(f"cancel while {found['phase']}, {found['target']}: reaches the engine", "50 ms", f"{statistics.median(found['ms']):.1f} ms, worst {max(found['ms']):.1f}", max(found["ms"]) < 50))

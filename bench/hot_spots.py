@@ -1,4 +1,4 @@
-"""Where the time of router and agent goes: call chains by perf's CPU clock, system calls by its tracepoints, both under load.
+"""Where the time of the programs between client and engine goes: call chains by perf's CPU clock, system calls by its tracepoints, both under load.
 
 perf needs no hardware counters for this, so it works in a guest. Without perf, or without the right to use it, there is no
 profile and the page says why.
@@ -19,14 +19,18 @@ SYSCALLS = ["epoll_wait", "epoll_pwait", "epoll_ctl", "recvfrom", "sendto", "rec
 LIMIT_S = 30
 
 
-def load(programs, shape, seconds, warm_up=0.5):
-    return subprocess.Popen([str(stack.BIN / "hivenet-bench"), *shape, "--url", "http://" + programs.addresses["hivenet"], "--model",
+# What is looked into: target -> its programs.
+LOOKED_INTO = {"hivenet": ["router", "agent"], "embedded": ["embedded"]}
+
+
+def load(programs, target, shape, seconds, warm_up=0.5):
+    return subprocess.Popen([str(stack.BIN / "hivenet-bench"), *shape, "--url", "http://" + programs.addresses[target], "--model",
                              stack.MODEL, "--key", stack.KEY, "--warm-up", str(warm_up), "--seconds", str(seconds)], stdout=subprocess.PIPE, text=True)
 
 
-def under_load(programs, shape, perf_commands):
+def under_load(programs, target, shape, perf_commands):
     """Runs the perf commands beside each other in the middle of a load; the load's requests a second and their outputs."""
-    generator = load(programs, shape, 5)
+    generator = load(programs, target, shape, 5)
     try:
         time.sleep(1)
         running = [subprocess.Popen(c, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for c in perf_commands]
@@ -39,14 +43,14 @@ def under_load(programs, shape, perf_commands):
     return report, [out + err for out, err in texts]
 
 
-def syscalls(programs, shape, seconds=3):
+def syscalls(programs, target, shape, seconds=3):
     """Calls per request, by program and name. perf counts around the whole life of the load, so both see the same requests."""
-    names = ["router", "agent"]
+    names = LOOKED_INTO[target]
     events = ["raw_syscalls:sys_enter", *(f"syscalls:sys_enter_{s}" for s in SYSCALLS)]
     counting = [subprocess.Popen(["perf", "stat", "-x", ",", "-e", ",".join(events), "-p", str(programs.pids[n][0]), "--", "sleep",
                                   str(seconds + 3)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for n in names]
     time.sleep(1.5)  # perf attaches one tracepoint after another
-    report = json.loads(load(programs, shape, seconds, warm_up=0).communicate(timeout=LIMIT_S)[0])
+    report = json.loads(load(programs, target, shape, seconds, warm_up=0).communicate(timeout=LIMIT_S)[0])
     texts = ["".join(p.communicate(timeout=LIMIT_S)) for p in counting]
     found = {}
     for name, text in zip(names, texts):
@@ -105,14 +109,14 @@ def samples_of(script):
             yield lines[0].strip(), chain
 
 
-def functions(programs, shape, seconds=3):
+def functions(programs, target, shape, seconds=3):
     """Shares of each program's CPU time in percent: by thread, by part of the house, and by function of ours with all it calls."""
-    names = ["router", "agent"]
+    names = LOOKED_INTO[target]
     with tempfile.TemporaryDirectory() as folder:
         # Libraries have no frame pointers, so chains are unwound from a copy of the stack.
         commands = [["perf", "record", "-q", "--call-graph", "dwarf,8192", "-o", f"{folder}/{n}", "-e", "cpu-clock", "-F", "599", "-p",
                      str(programs.pids[n][0]), "--", "sleep", str(seconds)] for n in names]
-        _, texts = under_load(programs, shape, commands)
+        _, texts = under_load(programs, target, shape, commands)
         found = {}
         for name, text in zip(names, texts):
             script = subprocess.run(["perf", "script", "--no-inline", "-i", f"{folder}/{name}", "-F", "comm,ip,sym,dso"], capture_output=True,
@@ -137,7 +141,15 @@ def profile(programs, shapes, say):
     try:
         for shape in shapes:
             say(f"profile of {shape}")
-            found[shape] = {"syscalls": syscalls(programs, shapes[shape]), "cpu": functions(programs, shapes[shape])}
+            calls, cpu = {}, {}
+            for target in LOOKED_INTO:
+                if target not in programs.addresses:
+                    continue
+                counted = syscalls(programs, target, shapes[shape])
+                calls.setdefault("requests_per_second", counted["requests_per_second"])
+                calls.setdefault("per_request", {}).update(counted["per_request"])
+                cpu.update(functions(programs, target, shapes[shape]))
+            found[shape] = {"syscalls": calls, "cpu": cpu}
     except (OSError, ValueError, subprocess.SubprocessError) as failure:
         found["missing"] = str(failure)
     return found

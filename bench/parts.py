@@ -20,6 +20,8 @@ def paced(streams, tokens):
 
 
 PACED_ENGINE = ("--max-num-seqs", "20000", "--kv-tokens", "1000000000", "--spread", "--stamp", "--step-ms")
+OVERLOAD = {"slots": ["ops", "--connections", "64", "--refused-pause-ms", "200"],
+            "overload": ["ops", "--connections", "256", "--refused-pause-ms", "200", "--warm-up", "1"]}
 ALL = ["direct", "nginx", "haproxy", "embedded", "hivenet"]
 
 # name -> engine, agents' slots, workers, targets, shapes, seconds of a cell (None = as asked), most rounds, statuses that are no failure.
@@ -32,9 +34,15 @@ ROUNDS = {
               "most_rounds": 3, "shapes": {"crowd": paced(1000, 97)}},
     # 64 slots of 50 ms each, asked by as many clients as there are slots and by four times as many.
     "overload": {"engine": ("--max-num-seqs", "64", "--first-token-ms", "50"), "targets": ["embedded", "hivenet"], "refusals": ("429", "503"),
-                 "shapes": {"slots": ["ops", "--connections", "64", "--refused-pause-ms", "200"],
-                            "overload": ["ops", "--connections", "256", "--refused-pause-ms", "200", "--warm-up", "1"]}},
-    "workers2": {"workers": 2, "targets": ["direct", "nginx", "embedded", "hivenet"], "shapes": {n: PLAIN[n] for n in ("c32", "bursts")}},
+                 "shapes": OVERLOAD},
+    "workers2": {"workers": 2, "targets": ["direct", "nginx", "embedded", "hivenet"], "shapes": PLAIN},
+    # The rest of the budgets with two workers, once.
+    "paced-workers2": {"workers": 2, "engine": (*PACED_ENGINE, "50"), "capacity": 20000, "targets": ["direct", "nginx", "embedded", "hivenet"],
+                       "seconds": 3, "most_rounds": 1, "shapes": {"paced200": paced(200, 37), "paced1000": paced(1000, 37)}},
+    "crowd-workers2": {"workers": 2, "engine": (*PACED_ENGINE, "20"), "capacity": 20000, "targets": ["direct", "nginx", "embedded", "hivenet"],
+                       "seconds": 3, "most_rounds": 1, "shapes": {"crowd": paced(1000, 97)}},
+    "overload-workers2": {"workers": 2, "engine": ("--max-num-seqs", "64", "--first-token-ms", "50"), "targets": ["embedded", "hivenet"],
+                          "refusals": ("429", "503"), "most_rounds": 1, "shapes": OVERLOAD},
 }
 
 

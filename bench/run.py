@@ -100,7 +100,7 @@ def run_rounds(name, given, found):
                 for target, shape in cells:
                     report = measure(programs, target, part["shapes"][shape], found["seconds_a_cell"], part.get("refusals", ()))
                     found["rounds"].append({"round": number, "target": target, "shape": shape, "report": report})
-            if name == "plain" and "hivenet" in targets and not given.no_profile:
+            if name == "plain" and not given.no_profile:
                 found["profile"] = hot_spots.profile(programs, part["shapes"], say)
         finally:
             programs.stop()

@@ -121,7 +121,8 @@ class loop {
   void drive();
   void sleep_until(uint64_t target_tick);
 
-  boost::asio::io_context io_{1};
+  // Sockets and timers belong to the loop's thread, so Asio need not lock them; posting from others stays safe.
+  boost::asio::io_context io_{BOOST_ASIO_CONCURRENCY_HINT_UNSAFE_IO};
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_;
   detail::hook_list turn_tasks_, next_turn_;
   uint64_t turn_ = 0;

@@ -6,6 +6,7 @@
 #include <array>
 #include <charconv>
 #include <cstdio>
+#include <cstring>
 #include <ctime>
 
 namespace hive {
@@ -166,7 +167,19 @@ std::vector<std::string> split_trimmed(std::string_view text, char separator) {
 }
 
 bool iequals(std::string_view a, std::string_view b) {
-  return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), [](char x, char y) { return fold(x) == fold(y); });
+  if (a.size() != b.size()) return false;
+  // Header names differ early or are equal: a pass that stops at the first difference, eight bytes at once while they are the same.
+  const char *p = a.data(), *q = b.data(), *const end = p + a.size();
+  for (uint64_t x, y; end - p >= 8; p += 8, q += 8) {
+    std::memcpy(&x, p, 8);
+    std::memcpy(&y, q, 8);
+    if (x == y) continue;
+    for (int i = 0; i < 8; ++i)
+      if (fold(p[i]) != fold(q[i])) return false;
+  }
+  for (; p != end; ++p, ++q)
+    if (fold(*p) != fold(*q)) return false;
+  return true;
 }
 
 std::string lower(std::string_view text) {

@@ -83,8 +83,13 @@ void origin_connection::read_more(size_t limit) {
   socket_.async_read_some(boost::asio::buffer(in.data() + end, in.size() - end), read_done{connection_ptr(this)});
 }
 
-void origin_connection::write(std::string_view bytes) {
-  socket_.async_write_some(boost::asio::buffer(bytes.data(), bytes.size()), write_done{connection_ptr(this)});
+size_t origin_connection::write(std::string_view bytes) {
+  boost::system::error_code error;
+  size_t n = socket_.write_some(boost::asio::buffer(bytes.data(), bytes.size()), error);
+  if (error) n = 0;  // met again below
+  bytes.remove_prefix(n);
+  if (!bytes.empty()) socket_.async_write_some(boost::asio::buffer(bytes.data(), bytes.size()), write_done{connection_ptr(this)});
+  return n;
 }
 
 template <class F>
@@ -186,19 +191,38 @@ void running_call::resume() {
 void running_call::on_turn_end() {
   if (over_) return;
   send_some();
-  if (connection_ && !connection_->reading) process();
+  if (tell_sent() && !over_ && connection_ && !connection_->reading) process();
 }
 
 void running_call::send_some() {
-  if (!connection_ || writing_ || write_broken_) return;
-  while (piece_ < pieces_.size() && offset_ == pieces_[piece_].size()) {
-    if (!reused_ || received_any_) std::string().swap(pieces_[piece_]);  // no retry will want it
-    ++piece_;
-    offset_ = 0;
+  while (connection_ && !writing_ && !write_broken_) {
+    while (piece_ < pieces_.size() && offset_ == pieces_[piece_].size()) {
+      if (!reused_ || received_any_) std::string().swap(pieces_[piece_]);  // no retry will want it
+      ++piece_;
+      offset_ = 0;
+    }
+    if (piece_ == pieces_.size()) return;
+    const std::string_view rest = std::string_view(pieces_[piece_]).substr(offset_);
+    const size_t sent = connection_->write(rest);
+    writing_ = sent < rest.size();
+    count_sent(sent);
   }
-  if (piece_ == pieces_.size()) return;
-  writing_ = true;
-  connection_->write(std::string_view(pieces_[piece_]).substr(offset_));
+}
+
+void running_call::count_sent(size_t n) {
+  if (n == 0) return;
+  any_sent_ = true;
+  offset_ += n;
+  written_ += n;
+  if (written_ == head_size_ + request_.content_length && phase_ == call_phase::sending) phase_ = call_phase::waiting;
+}
+
+bool running_call::tell_sent() {
+  const uint64_t body_written = written_ > head_size_ ? written_ - head_size_ : 0;
+  if (body_written <= body_reported_) return true;
+  const auto news = static_cast<size_t>(body_written - body_reported_);
+  body_reported_ = body_written;
+  return tell([&] { events_.on_body_written(news); });
 }
 
 void running_call::on_written(const boost::system::error_code &error, size_t n) {
@@ -207,17 +231,9 @@ void running_call::on_written(const boost::system::error_code &error, size_t n) 
     write_broken_ = true;  // the read knows better: an early answer may be there, or the reason
     return;
   }
-  any_sent_ = true;
-  offset_ += n;
-  written_ += n;
-  if (written_ == head_size_ + request_.content_length && phase_ == call_phase::sending) phase_ = call_phase::waiting;
+  count_sent(n);
   send_some();
-  const uint64_t body_written = written_ > head_size_ ? written_ - head_size_ : 0;
-  if (body_written > body_reported_) {
-    const auto news = static_cast<size_t>(body_written - body_reported_);
-    body_reported_ = body_written;
-    events_.on_body_written(news);  // last: the call may be gone after it
-  }
+  tell_sent();
 }
 
 void running_call::on_read(const boost::system::error_code &error, size_t n) {

@@ -53,7 +53,8 @@ class origin_connection {
   origin_connection(std::shared_ptr<client::impl>, loop_socket);
   ~origin_connection();
   void read_more(size_t limit);  // grows the buffer up to `limit` when it is full
-  void write(std::string_view bytes);
+  // Bytes that went at once; the others follow, and on_written tells of them.
+  size_t write(std::string_view bytes);
   void close();
 
   running_call *carries = nullptr;
@@ -99,6 +100,8 @@ class running_call final : public call, private connect_events, private turn_tas
   void connect();
   void attach(connection_ptr, bool reused);
   void send_some();
+  void count_sent(size_t n);
+  bool tell_sent();               // false: the call is gone
   void process();
   bool take_head();
   void start_body();

@@ -336,7 +336,10 @@ void connection::on_turn() {
   if (input_ == input::closed) return;
   if (dropped_) return shut(gone::client_slow);
   try {
+    settle_sent();
     flush();
+    settle_sent();
+    if (input_ == input::closed) return;
     if (output_ == output::ended) {
       next_request();
     } else {

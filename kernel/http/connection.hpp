@@ -134,6 +134,8 @@ class connection final : public exchange, private detail::hook {
   bool body_can_be_discarded() const;
   void finish_answer();
   void flush();
+  void send_rest();
+  void settle_sent();             // may close
   void on_written(const boost::system::error_code &, size_t n);
   void after_flush();
   void on_write_timer();
@@ -202,6 +204,7 @@ class connection final : public exchange, private detail::hook {
   size_t sending_payload_ = 0;    // in sending_
   size_t reported_payload_ = 0;   // of sending_payload_
   bool writing_ = false;
+  size_t sent_at_once_ = 0;       // went without waiting and is not settled yet
   uint64_t write_deadline_ = never_ns;
   byte_claim claim_;              // on the buffers
 

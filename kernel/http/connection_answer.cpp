@@ -183,9 +183,27 @@ void connection::flush() {
   sending_payload_ = std::exchange(pending_payload_, 0);
   reported_payload_ = 0;
   writing_ = true;
+  send_rest();
+}
+
+// Most answers fit the socket's buffer: what goes at once needs neither a completion nor a look at the sockets in between, and is
+// settled in the turn, where nobody who wrote is still on the stack.
+void connection::send_rest() {
+  boost::system::error_code error;
+  const size_t n = socket_.write_some(boost::asio::buffer(sending_.data() + sent_, sending_.size() - sent_), error);
+  if (!error && sent_ + n == sending_.size()) {
+    sent_at_once_ = n;
+    return core_->home.at_turn_end(turn_);
+  }
+  if (!error) sent_ += n;
   write_deadline_ = now_ns() + core_->limits.write_stall_timeout_ns;
   if (!write_timer_.armed()) core_->home.arm(write_timer_, write_deadline_);
-  socket_.async_write_some(boost::asio::buffer(sending_), write_done{self_ptr(this)});
+  // An error is met again there.
+  socket_.async_write_some(boost::asio::buffer(sending_.data() + sent_, sending_.size() - sent_), write_done{self_ptr(this)});
+}
+
+void connection::settle_sent() {
+  while (sent_at_once_ > 0 && input_ != input::closed) on_written({}, std::exchange(sent_at_once_, 0));
 }
 
 void connection::on_written(const boost::system::error_code &error, size_t n) {
@@ -209,9 +227,7 @@ void connection::on_written(const boost::system::error_code &error, size_t n) {
     writing_ = false;
     count_bytes();
   } else {
-    write_deadline_ = now_ns() + core_->limits.write_stall_timeout_ns;
-    socket_.async_write_some(boost::asio::buffer(sending_.data() + sent_, sending_.size() - sent_),
-                             write_done{self_ptr(this)});
+    send_rest();
   }
   if (news > 0 && serving_ && responder_) responder_->on_written(news);
   if (writing_ || input_ == input::closed) return;

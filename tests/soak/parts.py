@@ -1,8 +1,10 @@
 """What the soak and its short forms in the end-to-end tests share: measuring a process, and holding many streams open."""
 import asyncio
+import http.client
 import json
 import pathlib
 import re
+import statistics
 import sys
 import time
 
@@ -86,13 +88,28 @@ def idle_streams(stack, count):
     return {name: (after[name] - before[name]) / count for name in who}
 
 
+def health_ms(address, asked=200):
+    """Median milliseconds of /health on one kept connection."""
+    host, port = address.rsplit(":", 1)
+    client = http.client.HTTPConnection(host, int(port), timeout=10)
+    took = []
+    for _ in range(asked):
+        began = time.monotonic()
+        client.request("GET", "/health")
+        assert client.getresponse().read()
+        took.append(1000 * (time.monotonic() - began))
+    client.close()
+    return statistics.median(took)
+
+
 def idle_connections(stack, count):
-    """Resident bytes in the router of a kept connection after one answered chat."""
-    before = settled_rss(stack.router.pid, 1)
-    with Held(stack.router.said["http"], count, chat(False, 1), b'"total_tokens"'):
+    """Resident bytes in the router of a kept connection after one answered chat; /health in ms without and with them."""
+    address = stack.router.said["http"]
+    before, alone = settled_rss(stack.router.pid, 1), health_ms(address)
+    with Held(address, count, chat(False, 1), b'"total_tokens"'):
         wait_for_rest(stack)
-        after = settled_rss(stack.router.pid, 2)
-    return (after - before) / count
+        after, beside = settled_rss(stack.router.pid, 2), health_ms(address)
+    return (after - before) / count, alone, beside
 
 
 def bodies_in_flight(stack, count, size):

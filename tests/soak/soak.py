@@ -71,8 +71,9 @@ def main():
             each = idle_streams(stack, a.streams)
             row(f"{a.streams} idle streams, resident bytes each in the router, at most 32 KiB", each["router"], LIMITS["stream"],
                 f"{each['router'] / 1024:.1f} KiB (agent {each['agent'] / 1024:.1f} KiB)")
-            kept = idle_connections(stack, min(a.streams, 4000))
-            row(f"{min(a.streams, 4000)} kept connections after an answer, at most 8 KiB", kept, LIMITS["connection"], f"{kept / 1024:.1f} KiB")
+            kept, alone, beside = idle_connections(stack, a.streams)
+            row(f"{a.streams} kept connections after an answer, resident bytes each, at most 8 KiB", kept, LIMITS["connection"], f"{kept / 1024:.1f} KiB")
+            row("/health beside them, median, at most twice what it takes alone and 1 ms", beside, 2 * alone + 1, f"{beside:.2f} ms, alone {alone:.2f} ms")
             grown, counted = bodies_in_flight(stack, 12, 10 * MIB - 1000)
             row("12 bodies of 10 MiB in flight, resident bytes over body bytes, at most 1.25", grown, LIMITS["body"],
                 f"{grown:.3f}, counted {counted:.3f}")
