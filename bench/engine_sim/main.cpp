@@ -36,7 +36,9 @@ int main(int argc, char **argv) try {
 
   hive::loop loop;
   hive::sim::simulator simulator(loop, options);
-  hive::http::server server(loop, simulator, hive::http::server_limits{});
+  hive::http::server_limits limits;
+  limits.max_connections = 100'000;  // never the measured bottleneck
+  hive::http::server server(loop, simulator, limits);
   if (const auto s = server.listen("127.0.0.1:" + std::to_string(port), false); !s) {
     std::cerr << s.text() << "\n";
     return 1;

@@ -81,5 +81,23 @@ TEST(status, a_path_grows_outwards) {
   EXPECT_EQ(fail(errc::invalid, "bad", "[1]").at("x").path(), "x[1]");
 }
 
+TEST(text, names_are_equal_whatever_the_case_of_ascii_letters_and_of_nothing_else) {
+  const auto fold = [](int c) { return c >= 'A' && c <= 'Z' ? c + 32 : c; };
+  for (const size_t length : {1u, 7u, 8u, 13u, 16u}) {
+    for (size_t at = 0; at < length; at += 5) {
+      std::string a(length, 'k'), b(length, 'K');
+      for (int x = 0; x < 256; ++x) {
+        for (int y = 0; y < 256; ++y) {
+          a[at] = static_cast<char>(x);
+          b[at] = static_cast<char>(y);
+          ASSERT_EQ(iequals(a, b), fold(x) == fold(y)) << x << " and " << y << " at " << at << " of " << length;
+        }
+      }
+    }
+  }
+  EXPECT_FALSE(iequals("ab", "abc"));
+  EXPECT_TRUE(iequals("", ""));
+}
+
 }  // namespace
 }  // namespace hive

@@ -66,7 +66,8 @@ def main():
             failures.append(what)
 
     with tempfile.TemporaryDirectory(prefix=f"soak-{secrets.token_hex(3)}-") as folder:
-        stack = start(pathlib.Path(folder, "held"))
+        # Opening so many streams takes a slow machine longer than one request may take.
+        stack = start(pathlib.Path(folder, "held"), "--request-timeout", "15m")
         try:
             each = idle_streams(stack, a.streams)
             row(f"{a.streams} idle streams, resident bytes each in the router, at most 32 KiB", each["router"], LIMITS["stream"],
