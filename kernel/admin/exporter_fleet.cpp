@@ -165,6 +165,7 @@ void exporter::collect_links(observe::exposition &out) const {
       {metric_kind::counter, "link_links_lost_total", "Welcomed connections that ended without a goodbye", [](const link::hub_counters &c) -> uint64_t { return c.links_lost; }},
       {metric_kind::counter, "link_kicked_total", "Connections ended by the router", [](const link::hub_counters &c) -> uint64_t { return c.kicked; }},
       {metric_kind::counter, "link_auth_failures_total", "Connections that failed to prove their identity or the secret", [](const link::hub_counters &c) -> uint64_t { return c.auth_failures; }},
+      {metric_kind::counter, "link_renewals_total", "Sessions renewed on a live link", [](const link::hub_counters &c) -> uint64_t { return c.renewals; }},
       {metric_kind::counter, "link_streams_opened_total", "Streams opened to agents", [](const link::hub_counters &c) -> uint64_t { return c.streams_opened; }},
       {metric_kind::gauge, "link_streams_open", "Streams under way", [](const link::hub_counters &c) -> uint64_t { return c.streams_open; }},
       {metric_kind::gauge, "link_streams_closing", "Of them cancelled and not yet ended by the agent", [](const link::hub_counters &c) -> uint64_t { return c.streams_closing; }},

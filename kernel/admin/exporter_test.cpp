@@ -20,6 +20,7 @@ TEST(exporter, links_are_shown_worker_by_worker) {
   ++second.protocol_errors;
   ++second.auth_failures;
   ++second.kicked;
+  ++second.renewals;
   ++second.late_records;
   exporter metrics("1.0");
   EXPECT_THAT(metrics.expose(), Not(HasSubstr("_link_")));
@@ -32,7 +33,8 @@ TEST(exporter, links_are_shown_worker_by_worker) {
                            "link_bytes_total{worker=\"0\",direction=\"in\"} 4096", "link_bytes_total{worker=\"0\",direction=\"out\"} 0",
                            "link_frames_total{worker=\"1\",direction=\"out\"} 7", "link_records_total{worker=\"1\",direction=\"in\"} 0",
                            "link_protocol_errors_total{worker=\"1\"} 1", "link_auth_failures_total{worker=\"1\"} 1",
-                           "link_kicked_total{worker=\"1\"} 1", "link_late_records_total{worker=\"1\"} 1"})
+                           "link_kicked_total{worker=\"1\"} 1", "link_renewals_total{worker=\"1\"} 1",
+                           "link_late_records_total{worker=\"1\"} 1"})
     EXPECT_THAT(page, HasSubstr("\nhivenet_router_" + std::string(line) + "\n"));
   --first.streams_open;
   EXPECT_THAT(metrics.expose(), HasSubstr("link_streams_open{worker=\"0\"} 0\n"));

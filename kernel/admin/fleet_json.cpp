@@ -141,7 +141,7 @@ json::object routing_table_row(const fleet::registry &registry, const agent &a) 
   row["peer_id"] = a.peer_id();
   row["metadata"] = metadata(*info);
   const uint32_t standing = a.standing();
-  row["status"] = json::object{
+  json::object status{
       {"healthy", (standing & agent_gone) == 0},
       {"backend_healthy", (standing & fleet::standing_engine_down) == 0},
       {"routable", a.routable()},
@@ -150,6 +150,8 @@ json::object routing_table_row(const fleet::registry &registry, const agent &a) 
       {"capacity_utilization", info->capacity == 0 ? 0.0 : static_cast<double>(active) / info->capacity},
       {"last_seen", rfc3339_ms(a.last_seen_unix_ms.load())},
       {"address", info->address}};
+  if ((standing & fleet::standing_engine_down) != 0) status["backend_reason"] = a.engine_reason();
+  row["status"] = std::move(status);
   row["universal"] = universal(a);
 
   std::map<std::string, double> values;

@@ -38,7 +38,7 @@ class data_half::connection final : private link::agent_link_handler {
 
  private:
   std::unique_ptr<link::agent_stream_events> on_open(const link::incoming_request &request, link::agent_stream &stream) override {
-    return owner_.proxy_.open(request, stream, in_flight_, link_.slot_release_at_head(), [this] { link_.slot_freed(); });
+    return owner_.proxy_.open(request, stream, in_flight_, link_.slot_release_at_head(), [this] { owner_.slot_freed(); });
   }
   std::string metadata() override { return told_ = owner_.metadata_; }
   void on_welcomed() override {
@@ -95,7 +95,8 @@ data_half::data_half(loop &home, const engine_codec &codec, const http::origin &
     : loop_(home), options_(options), identity_(identity), slots_(slots), events_(events),
       proxy_(home, codec, engine, slots, proxy_options_of(options)), heartbeat_timer_([this] { beat(); }) {}
 
-data_half::~data_half() = default;
+// Streams that go with their links free slots, and slot_freed goes through the links: it finds none.
+data_half::~data_half() { const auto going = std::exchange(connections_, {}); }
 
 size_t data_half::add_router(router_target target) {
   target.options.stream_write_timeout_ns = or_never(2 * options_.stream_write_timeout_ns);
@@ -148,6 +149,11 @@ void data_half::drain(uint64_t deadline_ms) {
   drain_deadline_ns_ = now_ns() + deadline_ms * ns_per_ms;
   for (auto &c : connections_)
     if (c->link().welcomed()) c->link().draining(deadline_ms);
+}
+
+// Routers share the slots: who was refused may have one now, whoever's request has ended.
+void data_half::slot_freed() {
+  for (auto &c : connections_) c->link().slot_freed();
 }
 
 void data_half::goodbye(std::function<void()> done) {

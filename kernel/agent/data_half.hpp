@@ -41,7 +41,6 @@ class data_half {
   size_t add_router(router_target);       // before dial; the index names the router in the calls below
   void request_pump(size_t router);
   void dial();                            // once; later calls do nothing
-  bool dialled() const { return dialled_; }
   // The next AUTH, MODELS and HEARTBEAT say this; an edge is told at once.
   void set_engine(bool ready, const std::string &reason, const std::vector<std::string> &models);
   void send_signals(const std::vector<sampled_signal> &, std::string_view structured_json);
@@ -52,6 +51,7 @@ class data_half {
  private:
   class connection;
   void beat();
+  void slot_freed();
 
   loop &loop_;
   const agent_options &options_;

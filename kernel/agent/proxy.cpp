@@ -57,7 +57,6 @@ class proxied_request final : public link::agent_stream_events, private http::ca
 
   ~proxied_request() override {
     call_.reset();
-    if (!over_) ++owner_.counters_.cancelled;
     free_slot();
   }
 
@@ -139,8 +138,6 @@ class proxied_request final : public link::agent_stream_events, private http::ca
 
   void on_failed(const http::call_failure &failure) override {
     call_.reset();
-    over_ = true;
-    ++owner_.counters_.failed;
     free_slot();
     const bool reached = failure.bytes_sent;
     const link::cause why = failure.timed_out && reached                   ? link::cause::engine_timeout
@@ -168,14 +165,11 @@ class proxied_request final : public link::agent_stream_events, private http::ca
     std::vector<http::field> fields;
     for (const auto &[name, value] : fields_) fields.push_back({name, value});
     const answer_class found = owner_.codec_.classify(static_cast<uint32_t>(status_), fields, held_);
-    over_ = true;
     free_slot();
     if (found.verdict == HIVE_ANSWER_OVERLOADED || found.verdict == HIVE_ANSWER_STARTING) {
-      ++owner_.counters_.refused;
       const bool starting = found.verdict == HIVE_ANSWER_STARTING;
       return stream_.refuse(starting ? link::cause::starting : link::cause::overloaded, found.message, found.retry_after_ms);
     }
-    ++owner_.counters_.failed;
     fields.push_back({":class", class_name(found.verdict)});
     if (!found.message.empty()) fields.push_back({":message", found.message});
     stream_.head({status_, fields}, false);
@@ -184,8 +178,6 @@ class proxied_request final : public link::agent_stream_events, private http::ca
   }
 
   void finish(const link::usage &usage) {
-    over_ = true;
-    ++owner_.counters_.completed;
     free_slot();
     stream_.end(usage);
   }
@@ -202,7 +194,6 @@ class proxied_request final : public link::agent_stream_events, private http::ca
   int status_ = 0;
   std::vector<std::pair<std::string, std::string>> fields_;
   std::string held_;
-  bool over_ = false;
 };
 
 proxy::proxy(loop &l, const engine_codec &codec, http::origin origin, slot_count &slots, const proxy_options &options)
@@ -220,7 +211,6 @@ std::unique_ptr<link::agent_stream_events> proxy::open(const link::incoming_requ
                                                        std::atomic<uint32_t> &in_flight_of_router, bool release_at_head,
                                                        std::function<void()> slot_freed) {
   const auto refuse = [&](link::cause why, std::string_view message) {
-    ++counters_.refused;
     stream.refuse(why, message, 0);
     return std::make_unique<refused_request>();
   };
@@ -230,7 +220,6 @@ std::unique_ptr<link::agent_stream_events> proxy::open(const link::incoming_requ
     return refuse(link::cause::unknown_model, "the agent does not serve this path; --allow-route allows it there");
   if (!models_.contains(std::string(request.model))) return refuse(link::cause::unknown_model, "the engine does not serve this model");
   if (!slots_.take()) return refuse(link::cause::busy, "all slots are taken");
-  ++counters_.opened;
   return std::make_unique<proxied_request>(*this, stream, request, in_flight_of_router, release_at_head, std::move(slot_freed));
 }
 

@@ -36,10 +36,6 @@ struct proxy_options {
   std::vector<config::allowed_route> extra_routes;
 };
 
-struct proxy_counters {
-  uint64_t opened = 0, refused = 0, completed = 0, failed = 0, cancelled = 0;
-};
-
 class proxy {
  public:
   proxy(loop &, const engine_codec &, http::origin, slot_count &, const proxy_options &);
@@ -51,7 +47,6 @@ class proxy {
                                                   std::function<void()> slot_freed);
   void set_models(std::set<std::string> models) { models_ = std::move(models); }
   void drain() { draining_ = true; }
-  const proxy_counters &counters() const { return counters_; }
 
  private:
   friend class proxied_request;
@@ -62,7 +57,6 @@ class proxy {
   http::client client_;
   std::set<std::string> models_;
   bool draining_ = false;
-  proxy_counters counters_;
 };
 
 }  // namespace hive::agent

@@ -54,7 +54,7 @@ void judge_policy(const std::string &file, plugins::component_registry &registry
   const routing::router_options options;
   routing::router router(components, columns, outcomes, options);
   status s = router.set_policies(parsed->document);
-  if (s) s = router.add_pool(std::make_shared<fleet::pool>("any", columns, kernel));
+  if (s) s = router.add_pool(std::make_shared<fleet::pool>("any", kernel));
   if (!s) problems.push_back(s.at(file));
 }
 

@@ -101,7 +101,20 @@ void loop::drive() {
 void loop::tick() {
   const uint64_t now = now_ns();
   const uint64_t now_tick = now / tick_ns;
-  detail::hook_list due;
+  // A timer that throws takes none of the others with it: they fire in the next tick.
+  struct finish {
+    loop &owner;
+    detail::hook_list due;
+    ~finish() {
+      while (!due.empty()) {
+        detail::hook &h = *due.next;
+        h.unlink();
+        owner.wheel_[(owner.current_tick_ + 1) % slots].push_back(h);
+      }
+      owner.drive();
+    }
+  } guard{*this, {}};
+  detail::hook_list &due = guard.due;
   while (current_tick_ < now_tick) {
     ++current_tick_;
     auto &slot = wheel_[current_tick_ % slots];
@@ -119,7 +132,6 @@ void loop::tick() {
     timer.unlink();
     timer.on_timer();
   }
-  drive();
 }
 
 }  // namespace hive

@@ -131,6 +131,28 @@ TEST(loop, an_exception_in_a_handler_is_reported_and_the_loop_goes_on) {
   EXPECT_EQ(seen, "boom");
 }
 
+TEST(loop, a_timer_that_throws_takes_no_other_with_it) {
+  loop l;
+  int fired = 0, thrown = 0;
+  const uint64_t due = now_ns() + 10 * ns_per_ms;
+  callback_timer bad([&] { throw std::runtime_error("bad"); });
+  callback_timer beside([&] { ++fired; });
+  callback_timer later([&] {
+    ++fired;
+    l.stop();
+  });
+  boost::asio::steady_timer limit(l.io(), std::chrono::seconds(10));
+  limit.async_wait([&](const boost::system::error_code &error) {
+    if (!error) l.stop();
+  });
+  l.arm(bad, due);
+  l.arm(beside, due);
+  l.arm(later, due + 60 * ns_per_ms);
+  l.run([&](const char *) { ++thrown; });
+  EXPECT_EQ(thrown, 1);
+  EXPECT_EQ(fired, 2);
+}
+
 TEST(loop, a_timer_that_a_timer_destroys_does_not_fire) {
   loop l;
   bool fired = false;

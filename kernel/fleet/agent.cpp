@@ -98,6 +98,29 @@ void agent::set_structured(std::shared_ptr<const std::string> json) {
   structured_ = std::move(json);
 }
 
+std::string agent::engine_reason() const {
+  std::lock_guard lock(mutex_);
+  return engine_reason_;
+}
+
+void agent::set_engine_reason(std::string_view reason) {
+  std::lock_guard lock(mutex_);
+  engine_reason_.assign(reason);
+}
+
+void agent::set_declared(uint32_t capacity) {
+  std::lock_guard lock(mutex_);
+  declared_capacity.store(capacity, std::memory_order_relaxed);
+  fit_capacity();
+}
+
+bool agent::set_foreign(uint32_t slots_of_others) {
+  std::lock_guard lock(mutex_);
+  if (foreign.exchange(slots_of_others, std::memory_order_relaxed) == slots_of_others) return false;
+  fit_capacity();
+  return true;
+}
+
 void agent::fit_capacity() {
   const uint32_t declared = declared_capacity.load(std::memory_order_relaxed);
   const uint32_t others = foreign.load(std::memory_order_relaxed);

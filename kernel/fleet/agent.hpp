@@ -98,6 +98,8 @@ class agent {
   std::shared_ptr<const pool_list> pools() const;           // any thread; never null
   // GPU list, histograms and so on as the agent sent them last: JSON text for admin and metrics. Null before the first.
   std::shared_ptr<const std::string> structured() const;    // any thread
+  // What its last heartbeat said of an engine that is down; empty while it is up.
+  std::string engine_reason() const;                        // any thread
   // Outcomes of leases of this generation or an older one are dropped: the agent was removed since.
   uint64_t removed_generation() const { return removed_generation_.load(std::memory_order_acquire); }
 
@@ -107,7 +109,7 @@ class agent {
   std::atomic<uint64_t> last_seen_ns{0};                     // monotonic, last heartbeat
   std::atomic<uint64_t> last_seen_unix_ms{0};
   std::atomic<uint64_t> online_since_unix_ms{0};
-  std::atomic<uint32_t> declared_capacity{0};
+  std::atomic<uint32_t> declared_capacity{0};                // this and the next are set by the registry, with the slots' capacity
   std::atomic<uint32_t> foreign{0};                          // slots other routers hold, from its last PONG
   std::atomic<uint64_t> active_tokens{0};                    // estimate over the leases held
   std::atomic<bool> dirty{false};                            // counters or latency changed since the last flush
@@ -122,16 +124,20 @@ class agent {
   std::atomic<uint64_t> generation_;
   std::atomic<uint32_t> standing_{standing_unlinked};
   std::atomic<uint64_t> removed_generation_{0};
-  mutable std::mutex mutex_;                                 // guards the three pointers below
+  mutable std::mutex mutex_;                                 // guards what follows, and the three numbers of the capacity as one
   std::shared_ptr<const agent_info> info_;
   std::shared_ptr<const pool_list> pools_;
   std::shared_ptr<const std::string> structured_;
+  std::string engine_reason_;
   std::atomic<uint32_t> next_pool_{0};                       // where the next release starts its visits
 
   void set_info(std::shared_ptr<const agent_info> info);
   void set_pools(std::shared_ptr<const pool_list> pools);
   void set_structured(std::shared_ptr<const std::string> json);
-  void fit_capacity();                                       // slots' capacity := declared - foreign, not below 0
+  void set_engine_reason(std::string_view reason);
+  void set_declared(uint32_t capacity);
+  bool set_foreign(uint32_t slots);                          // false: it was that before
+  void fit_capacity();                                       // slots' capacity := declared - foreign, not below 0; mutex_ held
 };
 
 }  // namespace hive::fleet

@@ -216,7 +216,7 @@ pool_section::~pool_section() {
   for (const std::function<void()> &call : calls) call();
 }
 
-pool::pool(std::string model, column_table &, const kernel_columns &kernel, const clock_source *clock)
+pool::pool(std::string model, const kernel_columns &kernel, const clock_source *clock)
     : model_(std::move(model)), impl_(std::make_unique<impl>(*this, kernel, clock)) {}
 
 pool::~pool() = default;

@@ -98,7 +98,7 @@ class pool {
   static constexpr uint64_t recheck_gap_ns = 100 * ns_per_ms;
 
   // `clock` null = the system's; it outlives the pool.
-  pool(std::string model, column_table &, const kernel_columns &, const clock_source *clock = nullptr);
+  pool(std::string model, const kernel_columns &, const clock_source *clock = nullptr);
   ~pool();
 
   const std::string &model() const { return model_; }
@@ -112,7 +112,6 @@ class pool {
   // The plugin's view; eligible and candidates are left null for the funnel to fill.
   hive_pool view() const;
   double value(hive_column id, uint32_t index) const;   // NaN = missing
-  bool has_free_slot() const { return free_slots() > 0; }
   uint32_t free_slots() const { return free_; }         // on usable agents
   uint32_t members() const;
   std::optional<uint32_t> index_of(const agent &) const;  // empty = it has left

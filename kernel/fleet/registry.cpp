@@ -116,9 +116,9 @@ std::shared_ptr<pool> registry::drop_pool(std::string_view model) {
 
 std::shared_ptr<pool> registry::pool_for(const std::string &model) {
   std::unique_lock lock(pools_mutex_);
-  std::shared_ptr<pool> &p = pools_[model];
-  if (!p) p = std::make_shared<pool>(model, columns_, kernel_, &clock_);
-  return p;
+  if (const auto found = pools_.find(model); found != pools_.end()) return found->second;
+  if (pools_.size() >= settings_.models) return nullptr;
+  return pools_.emplace(model, std::make_shared<pool>(model, kernel_, &clock_)).first->second;
 }
 
 std::shared_ptr<const fleet_snapshot> registry::snapshot() const {
@@ -165,14 +165,24 @@ void registry::update_linked(member &m) {
   change_standing(*m.who, linked ? 0u : standing_unlinked, linked ? standing_unlinked : 0u);
 }
 
-void registry::apply_info(agent &a, const std::shared_ptr<agent> &who, agent_info info) {
+void registry::apply_info(agent &a, const std::shared_ptr<agent> &who, agent_info info, calls &later) {
+  auto after = std::make_shared<pool_list>();
+  std::vector<std::string> left_out;
+  std::erase_if(info.models, [&](const std::string &model) {
+    std::shared_ptr<pool> p = pool_for(model);
+    const bool none = p == nullptr;
+    if (none) left_out.push_back(model);
+    else after->push_back(std::move(p));
+    return none;
+  });
+  if (!left_out.empty()) {
+    notice(info.peer_id, std::to_string(left_out.size()) + " of its models are not served, the first is '" + left_out.front() +
+                             "': the router keeps at most " + std::to_string(settings_.models) + " models, and has them", later);
+  }
   auto shared = std::make_shared<const agent_info>(std::move(info));
   a.set_info(shared);
-  a.declared_capacity.store(shared->capacity, std::memory_order_relaxed);
-  a.fit_capacity();
+  a.set_declared(shared->capacity);
   const std::shared_ptr<const pool_list> before = a.pools();
-  auto after = std::make_shared<pool_list>();
-  for (const std::string &model : shared->models) after->push_back(pool_for(model));
   // Listed before it joins: a lease returned in between then visits the new pool, or join itself reads its effect.
   a.set_pools(after);
   for (const std::shared_ptr<pool> &p : *before) {
@@ -193,13 +203,16 @@ void registry::register_agent(member &m, const std::shared_ptr<agent> &who, agen
   m.who = who;
   a.last_seen_ns.store(clock_.now(), std::memory_order_relaxed);
   a.last_seen_unix_ms.store(clock_.wall_ms(), std::memory_order_relaxed);
-  if (new_process) a.foreign.store(0, std::memory_order_relaxed);
+  if (new_process) {
+    a.set_foreign(0);
+    a.set_engine_reason({});
+  }
   // A reconnect of the same process does not make a sick engine well; a new process starts with a clean bill.
   // A registration is a fresh session on link 0, the one whose TTL counts.
   const uint32_t forget = standing_silent | standing_removed | standing_expired |
                           (new_process ? standing_engine_down | standing_draining | standing_busy : 0u);
   change_standing(a, standing_unlinked, forget);
-  apply_info(a, who, std::move(info));
+  apply_info(a, who, std::move(info), later);
   update_linked(m);
   {
     std::lock_guard snapshot_lock(snapshot_mutex_);
@@ -274,7 +287,6 @@ void registry::record_sample(agent &a, const outcome_record &o) {
 }
 
 void registry::heartbeat(std::string_view peer_id, bool engine_ready, std::string_view reason) {
-  (void)reason;
   std::shared_lock lock(mutex_);
   const member_ptr m = find_member(peer_id);
   if (!m || !m->who) return;
@@ -285,6 +297,7 @@ void registry::heartbeat(std::string_view peer_id, bool engine_ready, std::strin
     a.counters.backend_failures.fetch_add(1, std::memory_order_relaxed);
     a.dirty.store(true, std::memory_order_release);
   }
+  a.set_engine_reason(engine_ready ? std::string_view() : reason);
   change_standing(a, engine_ready ? 0u : standing_engine_down, standing_silent | (engine_ready ? standing_engine_down : 0u));
 }
 
@@ -335,7 +348,7 @@ void registry::models(std::string_view peer_id, std::string_view metadata_json) 
       notice(peer_id, "a change of models was refused: " + info.why().text(), later);
     } else {
       info->address = m->who->info()->address;
-      apply_info(*m->who, m->who, std::move(*info));
+      apply_info(*m->who, m->who, std::move(*info), later);
     }
   }
   run_all(later);
@@ -343,8 +356,7 @@ void registry::models(std::string_view peer_id, std::string_view metadata_json) 
 
 void registry::set_foreign(agent &a, const link::pong_info &p) const {
   const uint32_t others = p.in_flight_total - std::min(p.in_flight_total, p.in_flight_yours);
-  if (a.foreign.exchange(others, std::memory_order_relaxed) == others) return;
-  a.fit_capacity();
+  if (!a.set_foreign(others)) return;
   for (const std::shared_ptr<pool> &pool : *a.pools()) pool->refresh(a);
 }
 

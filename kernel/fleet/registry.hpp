@@ -31,7 +31,7 @@ struct registry_settings {
   uint64_t stale_after_ns = 10 * ns_per_s;           // of agents' signals
   uint64_t duplicate_retry_ms = 5000;
   size_t names_per_agent = 64;                       // signal names one agent may publish
-  size_t models = 16384;                             // pools
+  size_t models = 16384;                             // pools; what agents offer beyond it is not served
 };
 
 // What the registry asks of the hubs. Any thread; the calls only queue work for the worker's loop.
@@ -160,11 +160,11 @@ class registry final : public link::directory {
   // registry.cpp; Requires: mutex_ held exclusively.
   member_ptr find_member(std::string_view peer_id) const;          // shared suffices
   void register_agent(member &, const std::shared_ptr<agent> &, agent_info, bool new_process, calls &);
-  void apply_info(agent &, const std::shared_ptr<agent> &, agent_info);
+  void apply_info(agent &, const std::shared_ptr<agent> &, agent_info, calls &);
   void remove(const member_ptr &, std::string_view reason, calls &);
   void update_linked(member &);
   void check_health(uint64_t now, calls &);
-  std::shared_ptr<pool> pool_for(const std::string &model);
+  std::shared_ptr<pool> pool_for(const std::string &model);        // null: there are as many as settings.models
   bool change_standing(agent &, uint32_t set, uint32_t clear) const;  // refreshes its pools when something changed
   void set_foreign(agent &, const link::pong_info &) const;
   void notice(std::string_view peer_id, std::string text, calls &) const;

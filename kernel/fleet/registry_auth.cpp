@@ -77,7 +77,7 @@ void registry::renew(const link::auth_request &request, const reply_fn &reply, c
     result<agent_info> info = parse_metadata(request.peer_id, request.metadata);
     if (!info) return refuse(reply, "metadata", info.why().text(), 0, true, later);
     info->address = m->who->info()->address;
-    apply_info(*m->who, m->who, std::move(*info));
+    apply_info(*m->who, m->who, std::move(*info), later);
   }
   later.push_back([reply] { reply(welcome()); });
 }

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <barrier>
 #include <optional>
+#include <thread>
 
 #include "fleet/lease.hpp"
 #include "fleet/metadata.hpp"
@@ -16,15 +18,20 @@ struct hubs final : link_control {
   void probe(uint32_t worker, std::string, std::function<void(bool)> reply) override {
     probes.emplace_back(worker, std::move(reply));
   }
-  void kick_link(link::link_id id, std::string code, std::string, uint64_t, bool) override { kicked.emplace_back(id.peer, code); }
+  void kick_link(link::link_id id, std::string code, std::string message, uint64_t, bool) override {
+    kicked.emplace_back(id.peer, code);
+    words = std::move(message);
+  }
   std::vector<std::pair<uint32_t, std::function<void(bool)>>> probes;
   std::vector<std::pair<uint64_t, std::string>> kicked;
+  std::string words;  // of the last
 };
 
 struct feed final : fleet_observer {
   void on_registered(const std::shared_ptr<agent> &a, bool again) override { events.push_back((again ? "again " : "new ") + a->peer_id()); }
   void on_unregistered(const std::shared_ptr<agent> &a, std::string_view why) override { events.push_back(std::string(why) + " " + a->peer_id()); }
-  std::vector<std::string> events;
+  void on_notice(std::string_view, std::string_view text) override { notices.emplace_back(text); }
+  std::vector<std::string> events, notices;
 };
 
 struct samples final : sample_log {
@@ -99,6 +106,56 @@ TEST_F(registry_of_two_workers, a_pool_is_dropped_only_when_nobody_serves_it_and
   EXPECT_EQ(reg.find_pool("m")->free_slots(), 2u);
 }
 
+TEST_F(registry_of_two_workers, an_engine_that_is_down_says_why_until_it_is_up) {
+  connect(1);
+  reg.heartbeat("A", false, "the health page answered 500");
+  EXPECT_EQ(a()->engine_reason(), "the health page answered 500");
+  reg.heartbeat("A", true, "");
+  EXPECT_EQ(a()->engine_reason(), "");
+  reg.heartbeat("A", false, "no answer");
+  reg.link_lost({0, 10}, "cut");
+  reg.link_lost({1, 11}, "cut");
+  connect(2);
+  EXPECT_EQ(a()->engine_reason(), "") << "another process";
+}
+
+// PONGs of one agent come on the loops of all workers.
+TEST_F(registry_of_two_workers, capacity_and_the_slots_of_others_agree_whoever_reports_last) {
+  ASSERT_EQ(authenticate(10, 1, 0, metadata("\"m\"", 100)).what, kind::welcome);
+  ASSERT_EQ(authenticate(11, 1, 1).what, kind::welcome);
+  const auto who = a();
+  int wrong = 0;
+  std::barrier both(2, [&]() noexcept { wrong += who->slots.load().second != 100 - who->foreign.load(); });
+  const auto report = [&](uint32_t worker) {
+    for (uint32_t i = 0; i < 3000; ++i) {
+      reg.pong("A", {.in_flight_total = (i * 7 + worker * 13) % 50, .in_flight_yours = 0, .capacity = 100}, {worker, 10 + worker});
+      both.arrive_and_wait();
+    }
+  };
+  std::thread other(report, 1);
+  report(0);
+  other.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST(registry, models_beyond_the_bound_are_not_served_and_the_log_is_told) {
+  manual_clock clock;
+  hubs links;
+  feed seen;
+  registry reg(registry_settings{.models = 2}, clock, links, nullptr, &seen, nullptr);
+  link::auth_request r;
+  r.peer_id = "A";
+  r.boot_id = 1;
+  r.metadata = metadata("\"m\",\"n\",\"o\",\"p\"");
+  reg.authenticate(r, [](const link::auth_decision &d) { EXPECT_EQ(d.what, kind::welcome); });
+  EXPECT_EQ(reg.find("A")->info()->models, (std::vector<std::string>{"m", "n"}));
+  EXPECT_EQ(reg.pools().size(), 2u);
+  ASSERT_EQ(seen.notices.size(), 1u);
+  EXPECT_EQ(seen.notices[0], "2 of its models are not served, the first is 'o': the router keeps at most 2 models, and has them");
+  reg.models("A", metadata("\"n\",\"m\""));
+  EXPECT_EQ(seen.notices.size(), 1u) << "known ones are served";
+}
+
 TEST_F(registry_of_two_workers, slots_taken_are_counted_while_leases_are_out_also_of_removed_agents) {
   connect(1);
   const auto who = a();
@@ -169,6 +226,7 @@ TEST_F(registry_of_two_workers, a_second_process_is_refused_while_the_owner_answ
   EXPECT_EQ(last->retry_after_ms, 5000u);
   EXPECT_FALSE(last->final);
   EXPECT_NE(last->message.find("host1"), std::string::npos);
+  EXPECT_EQ(seen.notices.back(), "a second process with this identity at host2 was refused, the owner at host1 is alive");
   EXPECT_TRUE(links.kicked.empty());
   clock.advance(4 * ns_per_s);
   EXPECT_EQ(authenticate(21, 2).kick_code, "duplicate");
@@ -189,6 +247,8 @@ TEST_F(registry_of_two_workers, a_silent_owner_is_replaced_with_all_its_links) {
   EXPECT_EQ(links.kicked[0].second, "replaced");
   EXPECT_EQ(a(), who);
   EXPECT_EQ(a()->standing(), standing_unlinked);
+  EXPECT_EQ(seen.notices.back(), "the process at host2 replaces the silent one at host1");
+  EXPECT_EQ(links.words, "another process with this identity took over from host2");
   EXPECT_EQ(authenticate(21, 2, 1).what, kind::welcome);
   EXPECT_TRUE(a()->routable());
   EXPECT_EQ(authenticate(11, 1, 1).kick_code, "duplicate");

@@ -72,7 +72,6 @@ status agent_router_link::impl::start_transport() {
 
 void agent_router_link::impl::start() {
   if (options.secrets.empty()) return note(level::warning, "no shared secret: the agent cannot dial its router");
-  if (const status s = start_transport(); !s) return note(level::warning, s.text());
   slots.push_back(std::make_unique<dial_slot>(*this, 0, options.router));
   loop_.arm_in(slots[0]->lacking, lacking_ns);
   dial(*slots[0]);
@@ -80,6 +79,13 @@ void agent_router_link::impl::start() {
 
 void agent_router_link::impl::dial(dial_slot &s) {
   if (halted || s.link || s.resolving || !s.attempts.empty()) return;
+  if (!pump.started()) {
+    if (const status started = start_transport(); !started) {
+      s.why = started.text();
+      note(level::warning, s.why);
+      return again(s, never_ns);
+    }
+  }
   s.candidates.clear();
   s.next = 0;
   s.worst = 0;
@@ -184,10 +190,9 @@ void agent_router_link::impl::try_next_secret() {
     slots.resize(1);
     router_boot_ = 0;
     pump.stop(linger_ms);
-    if (const status started = start_transport(); !started) note(level::warning, started.text());
     dial_slot &s = *slots[0];
     s.retry.disarm();
-    // A whole round at once, then with patience.
+    // A whole round at once, then with patience. The dial starts the transport with the other key.
     if (secrets_tried_ % options.secrets.size() != 0) dial(s);
     else again(s, never_ns);
   });

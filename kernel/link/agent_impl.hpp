@@ -153,13 +153,11 @@ class agent_router_link::impl final : public transport_owner, private turn_task 
   const agent_link_options options;
   agent_link_handler &handler;
   transport_pump pump;
-  uint32_t in_flight = 0;                        // streams the handler has not settled
   bool draining = false;
   bool all_welcomed = false;
   bool halted = false;
   bool slot_release_at_head = false;
   uint64_t heartbeat_ns = 5 * ns_per_s;
-  uint64_t late_records = 0;
   std::vector<std::unique_ptr<dial_slot>> slots;
 
  private:

@@ -8,7 +8,6 @@ incoming_stream::incoming_stream(agent_router_link::impl &bundle, agent_channel 
     : bundle_(bundle), link_(link), id_(id) {
   credit.start(answer_window);
   receive_.start(link.body_window);
-  ++bundle_.in_flight;
 }
 
 void incoming_stream::begin(const record &open) {
@@ -207,7 +206,6 @@ void incoming_stream::send_last(kind what, cause why, uint16_t flags, std::strin
 void incoming_stream::settle() {
   settled_ = true;
   want_writable_ = false;
-  --bundle_.in_flight;
 }
 
 void incoming_stream::leave_table() {
@@ -267,11 +265,7 @@ void agent_router_link::impl::on_stream_record(agent_channel &c, const record &r
     c.streams.emplace(r.stream, std::move(stream));
     return s.begin(r);
   }
-  if (it == c.streams.end()) {
-    ++late_records;
-    return;
-  }
-  it->second->on_record(r);
+  if (it != c.streams.end()) it->second->on_record(r);
 }
 
 void agent_router_link::impl::bury(agent_channel &c, uint64_t stream) {

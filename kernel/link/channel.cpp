@@ -1,6 +1,7 @@
 #include "link/channel.hpp"
 
 #include <cstring>
+#include <utility>
 
 namespace hive::link {
 
@@ -101,16 +102,15 @@ void channel::on_timer() {
 
 void channel::ping_now() {
   ++missed_;
-  ping_sent_ns_ = now_ns();
-  append({.what = kind::ping, .seq = ++ping_seq_}, {}, {});
+  ping_sent_ns_[++ping_seq_ % ping_sent_ns_.size()] = now_ns();
+  append({.what = kind::ping, .seq = ping_seq_}, {}, {});
 }
 
 void channel::on_pong(uint32_t seq) {
   missed_ = 0;
-  if (seq == 0 || seq != ping_seq_ || ping_sent_ns_ == 0) return;
-  last_rtt_ns_ = now_ns() - ping_sent_ns_;
-  ping_sent_ns_ = 0;
-  adapt_window(last_rtt_ns_);
+  // On a line that is slower than the period the answer belongs to an earlier PING; that is when the window must shrink.
+  if (seq == 0 || ping_seq_ - seq >= ping_sent_ns_.size()) return;
+  if (const uint64_t sent = std::exchange(ping_sent_ns_[seq % ping_sent_ns_.size()], 0)) adapt_window(now_ns() - sent);
 }
 
 void channel::adapt_window(uint64_t rtt_ns) {

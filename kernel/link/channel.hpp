@@ -2,6 +2,7 @@
 // round trip. Belongs to the loop of its worker.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -72,7 +73,6 @@ class channel : public outbox, private loop_timer {
   void stop_pings() { disarm(); }
   void ping_now();
   void on_pong(uint32_t seq);
-  uint64_t last_rtt_ns() const { return last_rtt_ns_; }
 
  protected:
   virtual void on_silent() = 0;
@@ -89,9 +89,8 @@ class channel : public outbox, private loop_timer {
   detail::hook_list line_;
   uint64_t ping_ns_ = 0;
   uint32_t ping_seq_ = 0;
-  uint64_t ping_sent_ns_ = 0;    // of ping_seq_
+  std::array<uint64_t, 4> ping_sent_ns_{};  // of the last ones, by number; 0 = answered
   uint32_t missed_ = 0;
-  uint64_t last_rtt_ns_ = 0;
   uint64_t taken_since_pong_ = 0;
   bool serving_ = false;
 };

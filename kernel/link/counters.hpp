@@ -10,7 +10,7 @@ struct outbox_counters {
 };
 
 struct hub_counters {
-  tally links_open, links_welcomed, links_lost, kicked, auth_failures;
+  tally links_open, links_welcomed, links_lost, kicked, auth_failures, renewals;
   tally streams_opened, streams_open, streams_closing;
   tally slots_held;               // streams that still hold what they were opened with
   tally late_records, protocol_errors;

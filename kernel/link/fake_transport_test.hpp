@@ -2,11 +2,13 @@
 // them. It checks keys as CURVE would. The factory is the seam by which the same tests run over real transports.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <deque>
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -43,6 +45,7 @@ class fake_end final : public transport_end {
     std::string bytes;   // message, or address, or reason
     key32 key{};
     int32_t reason = 0;
+    uint64_t due_ns = 0; // not before
   };
 
   void push(event e) {
@@ -66,9 +69,15 @@ class fake_network {
     hive_peer at_dialler, at_listener;
     bool open = true;
     bool mute_to_listener = false, mute_to_dialler = false;  // swallowed without a word
+    uint64_t busy_until_ns[2] = {};                          // the line to the dialler, to the listener
   };
   bool full = false;          // every send answers FULL
+  int starts = 0;             // of all ends
+  std::set<int> refused_starts;
+  int failing_pumps = 0;      // that many fail
   bool held = false;          // messages wait until release()
+  uint64_t bits_per_s = 0;    // of each direction of a connection; 0 = any
+  uint64_t delay_ns = 0;      // one way
   uint64_t in_pipe = 0, max_in_pipe = 0;
   std::function<void(const connection &, bool to_listener, std::string &)> spy;
 
@@ -91,7 +100,12 @@ class fake_network {
       if ((c->dialler == &e && c->at_dialler == p) || (c->listener == &e && c->at_listener == p)) return c.get();
     return nullptr;
   }
-  void deliver(fake_end &end, fake_end::event e) {
+  void deliver(connection &c, bool to_listener, fake_end &end, fake_end::event e) {
+    if (bits_per_s != 0 || delay_ns != 0) {
+      uint64_t &busy = c.busy_until_ns[to_listener];
+      busy = std::max(busy, now_ns()) + (bits_per_s == 0 ? 0 : e.bytes.size() * 8 * ns_per_s / bits_per_s);
+      e.due_ns = busy + delay_ns;
+    }
     if (held) waiting_.emplace_back(&end, std::move(e));
     else end.push(std::move(e));
   }
@@ -119,6 +133,7 @@ inline const hive_transport_vtable fake_end::table = {
     sizeof(hive_transport_vtable), 0,
     [](void *self, const hive_transport_setup *setup, const hive_error_sink *) noexcept -> hive_status {
       auto &e = *static_cast<fake_end *>(self);
+      if (e.to != nullptr || e.net.refused_starts.contains(++e.net.starts)) return HIVE_E_UNAVAILABLE;
       e.to = setup->events;
       std::memcpy(e.public_key.data(), setup->public_key, 32);
       if (setup->router_key) std::memcpy(e.router_key.data(), setup->router_key, 32);
@@ -150,7 +165,12 @@ inline const hive_transport_vtable fake_end::table = {
     [](void *) noexcept -> int { return -1; },
     [](void *self, uint32_t most, uint64_t, uint64_t *next) noexcept -> hive_status {
       auto &e = *static_cast<fake_end *>(self);
-      while (most-- > 0 && !e.events.empty()) {
+      if (e.net.failing_pumps > 0) {
+        --e.net.failing_pumps;
+        return HIVE_E_EXHAUSTED;
+      }
+      const uint64_t now = now_ns();
+      while (most-- > 0 && !e.events.empty() && e.events.front().due_ns <= now) {
         event ev = std::move(e.events.front());
         e.events.pop_front();
         switch (ev.what) {
@@ -167,7 +187,7 @@ inline const hive_transport_vtable fake_end::table = {
           }
         }
       }
-      *next = e.events.empty() ? UINT64_MAX : 0;
+      *next = e.events.empty() ? UINT64_MAX : e.events.front().due_ns <= now ? 0 : e.events.front().due_ns;
       return HIVE_OK;
     },
     [](void *self, hive_peer peer, const hive_bytes *parts, size_t count) noexcept -> hive_status {
@@ -183,7 +203,7 @@ inline const hive_transport_vtable fake_end::table = {
       e.net.in_pipe += bytes.size();
       e.net.max_in_pipe = std::max(e.net.max_in_pipe, e.net.in_pipe);
       fake_end &other = to_listener ? *c->listener : *c->dialler;
-      e.net.deliver(other, {event::kind::message, to_listener ? c->at_listener : c->at_dialler, std::move(bytes)});
+      e.net.deliver(*c, to_listener, other, {event::kind::message, to_listener ? c->at_listener : c->at_dialler, std::move(bytes)});
       return HIVE_OK;
     },
     [](void *self, hive_peer peer, uint32_t) noexcept {
@@ -196,6 +216,7 @@ inline const hive_transport_vtable fake_end::table = {
       for (auto &c : e.net.connections)
         if (c->dialler == &e || c->listener == &e) e.net.sever(*c, HIVE_LOST_CLOSED);
       e.events.clear();
+      e.to = nullptr;
       std::erase_if(e.net.listeners, [&](const auto &l) { return l.second == &e; });
     }};
 

@@ -7,9 +7,15 @@ namespace {
 
 constexpr uint32_t kick_linger_ms = 200;
 constexpr uint64_t renewal_margin_ns = 300 * ns_per_s;
+constexpr uint64_t shortest_renewal_ns = ns_per_s;     // with a TTL just above the margin
 constexpr uint64_t decision_limit_ns = 10 * ns_per_s;  // the probe of an owner takes 1 s of it
 constexpr uint64_t renewal_retry_ns = 30 * ns_per_s;
 constexpr uint32_t smallest_window = 64 * 1024;
+
+// The settings keep the TTL above the margin; a shorter one, as tests set it, is renewed at its half.
+uint64_t renewal_after_ns(uint64_t ttl) {
+  return ttl > renewal_margin_ns ? std::max(ttl - renewal_margin_ns, shortest_renewal_ns) : ttl / 2;
+}
 
 std::string who(const hub_link &l) { return (l.peer_id.empty() ? "a stranger" : "agent " + l.peer_id) + " at " + l.address; }
 
@@ -193,7 +199,11 @@ void router_hub::impl::decide(hub_link &l, std::string metadata, bool renewal) {
 
 void router_hub::impl::decided(hive_peer peer, bool renewal, const auth_decision &d) {
   const auto it = links_.find(peer);
-  if (it == links_.end()) return;
+  if (it == links_.end()) {
+    // Its loss was told before the directory knew the link: now it does, and would keep it.
+    if (!renewal && d.what == auth_decision::kind::welcome) directory_.link_lost({options.worker, peer}, "lost while it was decided about");
+    return;
+  }
   hub_link &l = *it->second;
   if (l.at != (renewal ? hub_link::phase::welcomed : hub_link::phase::deciding)) return;
   switch (d.what) {
@@ -218,13 +228,14 @@ void router_hub::impl::welcome(hub_link &l, bool renewal) {
     ++counters.links_welcomed;
     ++counters.links_open;
     note(level::info, who(l) + ": link " + std::to_string(l.index) + " welcomed");
-  } else if (std::exchange(l.expired, false)) {
-    directory_.expired(l.peer_id, false);
+  } else {
+    ++counters.renewals;
+    note(level::debug, who(l) + ": session renewed");
+    if (std::exchange(l.expired, false)) directory_.expired(l.peer_id, false);
   }
   if (l.index == 0) {
-    const uint64_t ttl = options.session_ttl_ns;
-    loop_.arm_in(l.renewal, ttl > 2 * renewal_margin_ns ? ttl - renewal_margin_ns : ttl / 2);
-    loop_.arm_in(l.expiry, ttl);
+    loop_.arm_in(l.renewal, renewal_after_ns(options.session_ttl_ns));
+    loop_.arm_in(l.expiry, options.session_ttl_ns);
   }
   welcome_message m;
   m.proof = make_proof(proof_keys_[l.secret], role::router, proof_of(l));

@@ -31,10 +31,13 @@ class owner_directory final : public directory {
   pong_info last_pong;
   int pongs = 0, heartbeats = 0, renewals = 0, busy = 0, goodbyes = 0, expired_on = 0, expired_off = 0, probes = 0;
   bool is_draining = false;
+  bool hold_decisions = false;
+  std::vector<std::function<void()>> held_decisions;
 
   static uint64_t pack(link_id l) { return static_cast<uint64_t>(l.worker) << 48 | l.peer; }
 
   void authenticate(auth_request r, std::function<void(auth_decision)> reply) override {
+    if (hold_decisions) return held_decisions.push_back([this, r, reply] { authenticate(r, reply); });
     if (r.renewal) ++renewals;
     auto &o = owners[r.peer_id];
     const auto take = [this, r, reply] {
@@ -79,6 +82,8 @@ class owner_directory final : public directory {
   void expired(std::string_view, bool on) override { ++(on ? expired_on : expired_off); }
 };
 
+constexpr size_t mixed_chunks = SIZE_MAX;  // as engine::chunk: pieces of all sizes in turn
+
 // An engine behind an agent. The target says what it does with a request.
 class engine final : public agent_link_handler {
  public:
@@ -99,7 +104,9 @@ class engine final : public agent_link_handler {
     void start_answer() { stream.head({.status = 200, .fields = {}}, true); }
     void produce() {
       while (!over && at < send.size()) {
-        const size_t n = std::min(chunk == 0 ? send.size() : chunk, send.size() - at);
+        static constexpr size_t mixed[] = {1, max_payload_bytes, 255, 700, 50'000, 64, 20'000, 256};
+        const size_t most = chunk == 0 ? send.size() : chunk == mixed_chunks ? mixed[parts++ % std::size(mixed)] : chunk;
+        const size_t n = std::min(most, send.size() - at);
         const std::string_view part = std::string_view(send).substr(at, n);
         at += n;
         if (!stream.data(part)) return;
@@ -121,7 +128,7 @@ class engine final : public agent_link_handler {
     engine &e;
     agent_stream &stream;
     std::string target, body, send;
-    size_t at = 0, chunk = 0;
+    size_t at = 0, chunk = 0, parts = 0;
     bool complete = false, over = false, hold_end = false;
     cause why = cause::none;
   };
@@ -330,7 +337,6 @@ class bench {
     for (auto &[id, s] : c->streams) agent_streams.insert(id);
     EXPECT_EQ(router_streams, agent_streams);
     EXPECT_EQ(slots, static_cast<int>(router_streams.size()));
-    EXPECT_EQ(a.link->in_flight, agent_streams.size());
     EXPECT_EQ(r->send_credit().available() + c->receive_credit().owed(), c->receive_credit().size());
     EXPECT_EQ(c->send_credit().available() + r->receive_credit().owed(), r->receive_credit().size());
     // A quarter waits for the next step, and half may: a window that has just doubled grants its growth with that step.

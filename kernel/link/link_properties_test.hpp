@@ -97,6 +97,15 @@ TEST_P(link_over_transport, an_agent_with_another_secret_stays_outside) {
   EXPECT_EQ(b.hub().counters.links_welcomed, 0u);
 }
 
+TEST_P(link_over_transport, an_agent_tries_its_secrets_in_turn) {
+  b.start_hubs();
+  b.agent_options.secrets = {secret_b, "another secret of the agent's, 32+", secret_a};
+  agent_side &a = b.up();
+  auto c = b.open(a, "/echo", "hello");
+  EXPECT_TRUE(b.until([&] { return c->over(); }));
+  EXPECT_EQ(c->got, 5u);
+}
+
 TEST_P(link_over_transport, two_workers_serve_one_agent) {
   b.start_hubs(2);
   agent_side &a = b.up();

@@ -18,7 +18,7 @@ namespace hive::link {
 
 struct hub_options {
   std::vector<std::string> secrets;          // first one derives the router's CURVE key; proofs of any are accepted
-  uint64_t session_ttl_ns = 3600 * ns_per_s; // renewal at ttl - 5 min
+  uint64_t session_ttl_ns = 3600 * ns_per_s; // renewal at ttl - 5 min, at ttl / 2 below that
   uint64_t heartbeat_ns = 5 * ns_per_s;
   uint64_t ping_ns = ns_per_s;               // three missed PONGs: the link is lost
   uint64_t open_limit_ns = ns_per_s;         // no ACCEPT/HEAD/REFUSE; 3x while other records keep arriving

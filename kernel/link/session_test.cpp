@@ -1,4 +1,6 @@
 // Who gets in, who is thrown out, who stays: authentication, owners, renewal, liveness, goodbye.
+#include <filesystem>
+
 #include "link/link_bench_test.hpp"
 
 namespace hive::link::testing {
@@ -6,6 +8,10 @@ namespace {
 
 class link_session : public ::testing::Test {
  protected:
+  static size_t open_descriptors() {
+    return static_cast<size_t>(std::distance(std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator()));
+  }
+
   fake_factory factory;
   bench b{factory};
 };
@@ -45,6 +51,63 @@ TEST_F(link_session, an_agent_tries_its_secrets_in_turn) {
   b.start_hubs();
   b.agent_options.secrets = {secret_b, secret_a};
   b.up();
+}
+
+TEST_F(link_session, a_transport_that_does_not_start_is_started_again_also_with_another_secret) {
+  factory.net.refused_starts = {2, 3, 5};  // the hub's is the first
+  b.start_hubs();
+  b.agent_options.secrets = {secret_b, secret_a};
+  b.up();
+  EXPECT_EQ(factory.net.starts, 6);
+}
+
+TEST_F(link_session, a_thousand_dials_of_a_name_nobody_knows_leave_no_descriptor_behind) {
+  b.start_hubs();
+  b.agent_options.reconnect_min_ns = b.agent_options.reconnect_max_ns = 3600 * ns_per_s;  // dialled by hand
+  const auto end = factory.make();
+  engine behind;
+  agent_link_options o = b.agent_options;
+  o.router = std::string(70, 'x') + ".invalid:50051";  // no label is that long: no server is asked
+  agent_router_link::impl link(b.l, end->ref(), identity_from_seed(seed_of(5)), behind, o);
+  link.start();
+  dial_slot &slot = *link.slots[0];
+  size_t before = 0;
+  for (uint32_t i = 1; i <= 1000; ++i) {
+    ASSERT_TRUE(b.until([&] { return slot.failures == i; })) << i;
+    EXPECT_NE(slot.why.find("cannot resolve"), std::string::npos) << slot.why;
+    if (i == 10) before = open_descriptors();
+    link.dial(slot);
+  }
+  EXPECT_LE(open_descriptors(), before + 1);
+}
+
+TEST_F(link_session, a_pump_that_fails_is_pumped_again_and_what_waits_is_not_lost) {
+  b.options.ping_ns = 3600 * ns_per_s;  // nothing else wakes the transports
+  b.start_hubs();
+  agent_side &a = b.up();
+  b.settle();
+  factory.net.failing_pumps = 3;
+  auto c = b.open(a, "/echo", "hello");
+  EXPECT_TRUE(b.until([&] { return c->over(); }));
+  EXPECT_EQ(c->got, 5u);
+  EXPECT_EQ(factory.net.failing_pumps, 0);
+}
+
+// Control decides on another thread: what it registers may be gone by then.
+TEST_F(link_session, a_link_that_is_lost_before_the_decision_about_it_is_told_as_lost_after_it) {
+  b.start_hubs();
+  raw_agent raw(b, 3);
+  raw.hello(raw.id.peer_id);
+  ASSERT_TRUE(raw.wait(kind::challenge));
+  b.dir.hold_decisions = true;
+  raw.send({.what = kind::auth}, raw.auth_meta(secret_a, "{}"), "{}");
+  ASSERT_TRUE(b.until([&] { return b.dir.held_decisions.size() == 1; }));
+  factory.net.break_all();
+  ASSERT_TRUE(b.until([&] { return b.hub().links().empty(); }));
+  b.dir.hold_decisions = false;
+  b.dir.held_decisions[0]();
+  ASSERT_EQ(b.dir.owners[raw.id.peer_id].links.size(), 1u);
+  EXPECT_TRUE(b.until([&] { return b.dir.owners[raw.id.peer_id].links.empty(); })) << "a ghost";
 }
 
 TEST_F(link_session, a_router_accepts_proofs_of_every_secret_it_has) {
@@ -191,6 +254,16 @@ TEST_F(link_session, a_renewal_disturbs_nothing) {
   EXPECT_FALSE(c->over());
   EXPECT_EQ(a.behind.welcomes, 1);
   EXPECT_EQ(b.dir.expired_on, b.dir.expired_off);
+  EXPECT_GE(b.hub().counters.renewals, 2u);
+}
+
+TEST_F(link_session, a_session_just_longer_than_five_minutes_is_renewed_after_a_second) {
+  b.options.session_ttl_ns = 300 * ns_per_s + 1;
+  b.start_hubs();
+  b.up();
+  const uint64_t start = now_ns();
+  ASSERT_TRUE(b.until([&] { return b.hub().counters.renewals == 1; }));
+  EXPECT_GE(now_ns() - start, 950 * ns_per_ms);
 }
 
 TEST_F(link_session, a_session_that_is_not_renewed_gets_no_new_work) {

@@ -231,6 +231,99 @@ TEST_F(link_stream, late_records_of_an_old_epoch_are_dropped_and_their_credit_co
   EXPECT_FALSE(raw.lost);
 }
 
+// The counters of two epochs are equal as soon as an agent has come back: only the whole id names a stream.
+TEST_F(link_stream, records_of_an_old_epoch_with_the_counter_of_a_live_stream_touch_it_on_neither_side) {
+  b.start_hubs();
+  raw_agent raw(b, 3);
+  ASSERT_TRUE(raw.join());
+  client c;
+  c.keep = true;
+  c.stream = b.hub().open(raw.id.peer_id, {}, c, std::make_unique<slot_token>(b.slots, nullptr), c.failure);
+  auto *open = raw.wait(kind::open);
+  ASSERT_TRUE(open);
+  const uint64_t id = open->head.stream;
+  const auto older = [](uint64_t stream) { return stream - make_stream_id(1, 0, 0); };
+  ASSERT_EQ(epoch_of(older(id)), static_cast<uint16_t>(raw.epoch - 1));
+  raw.send({.what = kind::head, .stream = id, .seq = 0, .aux = 200});
+  raw.send({.what = kind::data, .stream = older(id), .seq = 1}, {}, "old");
+  raw.send({.what = kind::reset, .stream = older(id), .seq = 2, .aux = 1});
+  raw.send({.what = kind::data, .flags = flag_end, .stream = id, .seq = 1}, {}, "new");
+  EXPECT_TRUE(b.until([&] { return c.over(); }));
+  EXPECT_EQ(c.failed, cause::none);
+  EXPECT_EQ(c.text, "new");
+  EXPECT_EQ(b.hub().counters.late_records, 2u);
+
+  agent_side &a = b.up();
+  auto runs = b.open(a, "/hold");
+  ASSERT_TRUE(b.until([&] { return a.behind.live.size() == 1; }));
+  hub_link &l = *b.link_of(a);
+  l.append({.what = kind::cancel, .stream = older(l.streams.begin()->first), .seq = 1}, {}, {});
+  auto &q = **a.behind.live.begin();
+  b.settle();
+  EXPECT_EQ(a.behind.cancels, 0);
+  q.start_answer();
+  q.finish();
+  EXPECT_TRUE(b.until([&] { return runs->over(); }));
+  EXPECT_EQ(runs->failed, cause::none);
+}
+
+struct slow_line {
+  uint64_t bits_per_s;
+  uint32_t least, most;   // the window it comes to
+};
+
+class link_on_a_slow_line : public ::testing::TestWithParam<slow_line> {};
+
+// A PING period of 250 ms, so silence counts as death after one second.
+TEST_P(link_on_a_slow_line, is_used_to_the_full_and_never_taken_for_dead) {
+  fake_factory factory;
+  bench b(factory);
+  b.options.ping_ns = 250 * ns_per_ms;
+  b.options.stream_window = 4 * 1024 * 1024;
+  b.start_hubs();
+  agent_side &a = b.up();
+  factory.net.bits_per_s = GetParam().bits_per_s;
+  const size_t bytes = GetParam().bits_per_s / 8 / 2;  // half a second for each
+  const std::string target = "/send/" + std::to_string(bytes);
+  a.behind.chunk = 16'000;
+  std::vector<std::unique_ptr<client>> clients;
+  const uint64_t start = now_ns();
+  for (int i = 0; i < 4; ++i) clients.push_back(b.open(a, target));
+  auto up = b.open(a, "/echo", std::string(bytes / 2, 'u'));  // the other way
+  EXPECT_TRUE(b.until([&] { return std::all_of(clients.begin(), clients.end(), [](const auto &c) { return c->over(); }) && up->over(); }));
+  const double took = static_cast<double>(now_ns() - start) / 1e9;
+  for (const auto &c : clients) EXPECT_EQ(c->got, bytes);
+  EXPECT_EQ(up->got, bytes / 2);
+  EXPECT_EQ(b.hub().counters.links_lost, 0u);
+  EXPECT_EQ(a.behind.losses, 0);
+  EXPECT_LT(took, 3.5) << "2.25 s of bytes";
+  EXPECT_GE(b.link_of(a)->receive_credit().size(), GetParam().least);
+  EXPECT_LE(b.link_of(a)->receive_credit().size(), GetParam().most);
+}
+
+INSTANTIATE_TEST_SUITE_P(mbit, link_on_a_slow_line,
+                         ::testing::Values(slow_line{20'000'000, 256 * 1024, 512 * 1024}, slow_line{100'000'000, 1024 * 1024, 2048 * 1024}));
+
+TEST_F(link_stream, the_link_window_doubles_under_100_ms_and_halves_above_300_ms) {
+  b.options.ping_ns = 150 * ns_per_ms;
+  b.options.link_window = 256 * 1024;
+  b.options.stream_window = 4 * 1024 * 1024;
+  b.start_hubs();
+  agent_side &a = b.up();
+  const auto window = [&] { return b.link_of(a)->receive_credit().size(); };
+  factory.net.delay_ns = 5 * ns_per_ms;
+  b.until([] { return false; }, 400);
+  EXPECT_EQ(window(), 256u * 1024) << "an idle link is always fast";
+  std::vector<std::unique_ptr<client>> clients;
+  for (int i = 0; i < 4; ++i) clients.push_back(b.open(a, "/send/60000000"));
+  EXPECT_TRUE(b.until([&] { return window() >= 1024 * 1024; }));
+  factory.net.delay_ns = 170 * ns_per_ms;  // the answer belongs to a PING before the last
+  EXPECT_TRUE(b.until([&] { return window() == 256 * 1024; }));
+  b.until([] { return false; }, 500);
+  EXPECT_EQ(window(), 256u * 1024) << "not below";
+  EXPECT_EQ(b.hub().counters.links_lost, 0u);
+}
+
 TEST_F(link_stream, a_client_that_takes_nothing_ends_as_client_slow) {
   b.options.write_timeout_ns = 20 * ns_per_ms;
   b.start_hubs();
@@ -292,7 +385,8 @@ TEST_P(link_windows, bound_what_is_buffered_and_what_is_in_the_pipe) {
 INSTANTIATE_TEST_SUITE_P(sizes, link_windows,
                          ::testing::Values(window_case{64 * 1024, 64 * 1024}, window_case{64 * 1024, 1000}, window_case{64 * 1024, 50'000},
                                            window_case{256 * 1024, 65'000}, window_case{256 * 1024, 700},
-                                           window_case{4096 * 1024, 60'000}));
+                                           window_case{4096 * 1024, 60'000}, window_case{64 * 1024, mixed_chunks},
+                                           window_case{256 * 1024, mixed_chunks}, window_case{4096 * 1024, mixed_chunks}));
 
 // Everything at random: bodies, answers, ends, cancels, refusals, held and released messages, broken links.
 TEST_F(link_stream, ends_exactly_once_whatever_happens) {

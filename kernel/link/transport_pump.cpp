@@ -2,8 +2,12 @@
 
 #include <cstring>
 
+#include "link/notice.hpp"
+
 namespace hive::link {
 namespace {
+
+constexpr uint64_t complaint_period_ns = 10 * ns_per_s;
 
 struct caught_error {
   std::string message;
@@ -100,13 +104,26 @@ void transport_pump::pump() {
   if (!started_ || pumping_) return;
   uint64_t next_wake = UINT64_MAX;
   pumping_ = true;
-  transport_.table->pump(transport_.self, budget_messages, budget_ns, &next_wake);
+  const hive_status code = transport_.table->pump(transport_.self, budget_messages, budget_ns, &next_wake);
   pumping_ = false;
   if (!started_) return;
   disarm();
+  if (code != HIVE_OK) return pump_failed(code);
+  failures_ = 0;
   if (next_wake == 0) loop_.at_turn_end(*this);
   else if (next_wake != UINT64_MAX) loop_.arm(*this, next_wake);
   wait_readable();
+}
+
+// The descriptor is not asked meanwhile: it may stay readable for as long as the pump fails.
+void transport_pump::pump_failed(hive_status code) {
+  ++failures_;
+  loop_.arm_in(*this, failed_pause_ns);
+  const uint64_t now = now_ns();
+  if (now < next_complaint_ns_) return;
+  next_complaint_ns_ = now + complaint_period_ns;
+  note(level::warning, "the transport's pump gave code " + std::to_string(code) + ", " + std::to_string(failures_) +
+                           " time(s) in a row; tried again every 100 ms");
 }
 
 void transport_pump::wait_readable() {
@@ -124,6 +141,7 @@ void transport_pump::stop(uint32_t linger_ms) {
   if (!started_) return;
   started_ = false;
   waiting_ = false;
+  failures_ = 0;
   disarm();
   *alive_ = false;
   alive_ = std::make_shared<bool>(true);

@@ -32,6 +32,7 @@ class transport_pump final : private turn_task, private loop_timer {
  public:
   static constexpr uint32_t budget_messages = 64;
   static constexpr uint64_t budget_ns = ns_per_ms;
+  static constexpr uint64_t failed_pause_ns = 100 * ns_per_ms;  // after a pump that failed
 
   // `mark` is added to the names of this transport's peers, so that one owner may drive two transports. A peer whose name
   // has own_process_mark without it is closed.
@@ -55,6 +56,7 @@ class transport_pump final : private turn_task, private loop_timer {
   void on_turn_end() override { pump(); }
   void on_timer() override { pump(); }
   void pump();
+  void pump_failed(hive_status code);
   void wait_readable();
 
   loop &loop_;
@@ -67,6 +69,8 @@ class transport_pump final : private turn_task, private loop_timer {
   bool started_ = false;
   bool waiting_ = false;
   bool pumping_ = false;
+  uint64_t failures_ = 0;         // of pump, in a row
+  uint64_t next_complaint_ns_ = 0;
 };
 
 }  // namespace hive::link

@@ -38,7 +38,7 @@ struct test_fleet {
   }
 
   std::shared_ptr<fleet::pool> make_pool(const std::string &model) {
-    return std::make_shared<fleet::pool>(model, columns, kernel);
+    return std::make_shared<fleet::pool>(model, kernel);
   }
   fleet::agent &add(const std::shared_ptr<fleet::pool> &pool, const std::string &name, uint32_t capacity,
                     const std::function<void(fleet::agent_info &)> &edit = {}) {

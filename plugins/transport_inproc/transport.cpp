@@ -3,6 +3,7 @@
 #include <sodium.h>
 
 #include <cstring>
+#include <utility>
 
 namespace hive::transport_inproc {
 
@@ -14,26 +15,28 @@ void refuse_if(const std::string &why) {
 
 void transport::start(const hive_transport_setup &setup) {
   if (events_ != nullptr) refuse_if("started twice");
-  if (box_->fd() < 0) refuse_if("no descriptor left for the mailbox");
   if (setup.secret_key == nullptr || setup.public_key == nullptr || setup.events == nullptr) refuse_if("setup lacks a key or the events");
   if (crypto_scalarmult_base(own_.data(), setup.secret_key) != 0 || std::memcmp(own_.data(), setup.public_key, own_.size()) != 0)
     refuse_if("public_key does not belong to secret_key");
+  auto box = std::make_shared<mailbox>(host_);
+  if (box->fd() < 0) refuse_if("no descriptor left for the mailbox");
   if (setup.router_key != nullptr) {
     std::memcpy(router_.data(), setup.router_key, router_.size());
     pinned_ = true;
   }
+  box_ = std::move(box);
   events_ = setup.events;
 }
 
 std::string transport::listen(std::string_view address) {
-  if (events_ == nullptr || stopped_) refuse_if("listen outside of start and stop");
+  if (events_ == nullptr) refuse_if("listen outside of start and stop");
   std::string bound;
   refuse_if(bind_name(address, box_, bound));
   return bound;
 }
 
 hive_peer transport::connect(std::string_view address) {
-  if (events_ == nullptr || stopped_) refuse_if("connect outside of start and stop");
+  if (events_ == nullptr) refuse_if("connect outside of start and stop");
   if (!pinned_) refuse_if("connect needs the router's public key in the setup");
   refuse_if(check_address(address));
   auto on = std::make_shared<wire>();
@@ -50,7 +53,7 @@ hive_peer transport::connect(std::string_view address) {
 }
 
 uint64_t transport::pump(uint32_t max_messages, uint64_t max_ns) {
-  if (events_ == nullptr || stopped_) return UINT64_MAX;
+  if (events_ == nullptr) return UINT64_MAX;
   const uint64_t until = host_->now_ns(host_) + max_ns;
   for (uint32_t done = 0; done == 0 || done < max_messages; ++done) {
     if (inbox_.empty()) box_->take_all(inbox_);
@@ -58,7 +61,7 @@ uint64_t transport::pump(uint32_t max_messages, uint64_t max_ns) {
     event e = std::move(inbox_.front());
     inbox_.pop_front();
     handle(e);
-    if (stopped_) return UINT64_MAX;
+    if (events_ == nullptr) return UINT64_MAX;
     if (done % 16 == 15 && host_->now_ns(host_) >= until) return 0;
   }
   return inbox_.empty() ? UINT64_MAX : 0;
@@ -154,24 +157,26 @@ void transport::close_peer(hive_peer peer, uint32_t) {
 void transport::set_denied(std::span<const sdk::transport_key> keys) { denied_ = {keys.begin(), keys.end()}; }
 
 void transport::stop(uint32_t) {
-  if (events_ == nullptr || stopped_) return;
-  stopped_ = true;
-  unbind(box_.get());
-  for (event &e : box_->shut()) inbox_.push_back(std::move(e));
-  for (event &e : inbox_) {
+  if (events_ == nullptr) return;
+  // Not started from here on, whatever an event below calls.
+  const hive_transport_events *const events = std::exchange(events_, nullptr);
+  const auto box = std::exchange(box_, nullptr);
+  pinned_ = false;
+  unbind(box.get());
+  auto left = std::exchange(inbox_, {});
+  for (event &e : box->shut()) left.push_back(std::move(e));
+  for (event &e : left) {
     if (e.body != nullptr) e.body->drop();
     if (e.what == event::dialled)
       e.on->side[0].box->post({event::refused, e.on, 0, nullptr, HIVE_LOST_REFUSED, "the listener was stopped"});
   }
-  inbox_.clear();
-  const auto links = std::move(links_);
-  links_.clear();
+  const auto links = std::exchange(links_, {});
   for (const auto &[peer, l] : links) {
     l.on->open.store(false);
     if (const auto &other = l.on->side[1 - l.own].box; other != nullptr && !l.closing)
       other->post({event::closed, l.on, 1 - l.own, nullptr, HIVE_LOST_CLOSED, "the other side was stopped"});
     static constexpr std::string_view text = "the transport was stopped";
-    events_->on_lost(events_->ctx, peer, HIVE_LOST_CLOSED, hive_str{text.data(), text.size()});
+    events->on_lost(events->ctx, peer, HIVE_LOST_CLOSED, hive_str{text.data(), text.size()});
   }
 }
 

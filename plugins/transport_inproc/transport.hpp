@@ -25,7 +25,7 @@ class transport {
       R"({"type":"object","additionalProperties":false,"properties":{"hwm":{"type":"integer","minimum":1,"maximum":1000000,"default":65536}}})";
 
   explicit transport(const sdk::setup &s)
-      : host_(s.host.raw()), hwm_(static_cast<uint32_t>(s.options.integer("hwm", 65536))), box_(std::make_shared<mailbox>(s.host.raw())) {}
+      : host_(s.host.raw()), hwm_(static_cast<uint32_t>(s.options.integer("hwm", 65536))) {}
   ~transport() { stop(0); }
   transport(const transport &) = delete;
   transport &operator=(const transport &) = delete;
@@ -33,7 +33,7 @@ class transport {
   void start(const hive_transport_setup &);
   std::string listen(std::string_view address);
   hive_peer connect(std::string_view address);
-  int fd() const { return box_->fd(); }
+  int fd() const { return box_ == nullptr ? -1 : box_->fd(); }
   uint64_t pump(uint32_t max_messages, uint64_t max_ns);
   hive_status send(hive_peer, std::span<const hive_bytes> parts);
   void close_peer(hive_peer, uint32_t linger_ms);
@@ -55,12 +55,11 @@ class transport {
 
   const hive_host *host_;
   const uint32_t hwm_;      // messages on their way to one side of a wire
-  std::shared_ptr<mailbox> box_;
-  const hive_transport_events *events_ = nullptr;
+  std::shared_ptr<mailbox> box_;                   // null while not started
+  const hive_transport_events *events_ = nullptr;  // null while not started
   key32 own_{};             // computed from the secret: having it is the proof
   key32 router_{};
   bool pinned_ = false;
-  bool stopped_ = false;
   hive_peer last_peer_ = 0;
   std::set<key32> denied_;
   std::unordered_map<hive_peer, link> links_;

@@ -25,27 +25,20 @@ transport::transport(const sdk::setup &s) {
 }
 
 transport::~transport() {
-  if (!started_) return;
   stop(0);
-  core_.pool->close();
-  context::release();
-  ::close(core_.epoll);
-  explicit_bzero(core_.secret.data(), core_.secret.size());
+  if (core_.zmq != nullptr) context::release();
 }
 
 void transport::start(const hive_transport_setup &setup) {
   if (started_) refuse_if("started twice");
   if (setup.secret_key == nullptr || setup.public_key == nullptr || setup.events == nullptr) refuse_if("setup lacks a key or the events");
-  core_.epoll = epoll_create1(EPOLL_CLOEXEC);
-  if (core_.epoll < 0) refuse_if(std::string("epoll: ") + std::strerror(errno));
   const unsigned workers = std::max(setup.workers, 1u);
   const int io_threads = core_.set.io_threads != 0 ? core_.set.io_threads : static_cast<int>(std::min(workers, 64u));
-  core_.zmq = context::acquire(io_threads);
-  if (core_.zmq == nullptr) {
-    ::close(core_.epoll);
-    core_.epoll = -1;
-    refuse_if("libzmq could not start");
-  }
+  // Kept over stop and start: letting go of it may end it, which waits for sockets that linger.
+  if (core_.zmq == nullptr) core_.zmq = context::acquire(io_threads);
+  if (core_.zmq == nullptr) refuse_if("libzmq could not start");
+  core_.epoll = epoll_create1(EPOLL_CLOEXEC);
+  if (core_.epoll < 0) refuse_if(std::string("epoll: ") + std::strerror(errno));
   core_.affinity = 1ull << (setup.worker % static_cast<unsigned>(core_.zmq->io_threads()));
   core_.events = setup.events;
   std::memcpy(core_.secret.data(), setup.secret_key, HIVE_KEY_BYTES);
@@ -127,7 +120,7 @@ void transport::close_peer(hive_peer peer, uint32_t linger_ms) {
 }
 
 void transport::want_pump() {
-  if (asked_) return;
+  if (asked_ || !started_) return;
   asked_ = true;
   if (!pumping_) core_.host->request_pump(core_.host);
 }
@@ -138,6 +131,15 @@ void transport::stop(uint32_t linger_ms) {
   const auto all = std::move(diallers_);
   diallers_.clear();
   for (const auto &d : all) d->stop(linger_ms);
+  core_.pool->close();
+  core_.pool = nullptr;
+  ::close(core_.epoll);
+  core_.epoll = -1;
+  core_.router.reset();
+  core_.events = nullptr;
+  explicit_bzero(core_.secret.data(), core_.secret.size());
+  first_ = 0;
+  pumping_ = asked_ = started_ = false;
 }
 
 }  // namespace hive::transport_zmq

@@ -105,13 +105,14 @@ def test_a_renewal_of_the_session_keeps_the_load(stack, engines):
     Naive variant: a renewal registers the agent anew, with no load.
     """
     held = Held()
-    stack.start_router("--session-ttl", "301s", env={"GOLOG_LOG_LEVEL": "debug"})
+    stack.start_router("--session-ttl", "301s")
     agent = stack.start_agent(engines(held), "--capacity", "3")
     clients = begin(stack, 3)
-    records = stack.metric("hivenet_router_link_links_welcomed_total")
-    time.sleep(1.6)
+    links = stack.metric("hivenet_router_link_links_welcomed_total")
+    renewals = stack.metric("hivenet_router_link_renewals_total")
+    wait_for("a renewal with three streams", lambda: stack.metric("hivenet_router_link_renewals_total") > renewals, limit=5)
     assert load(stack, agent) == 3
-    assert stack.metric("hivenet_router_link_links_welcomed_total") == records, "no new link: the session was renewed on the old one"
+    assert stack.metric("hivenet_router_link_links_welcomed_total") == links, "no new link: the session was renewed on the old one"
     waiting = Client(stack, stream=True)
     wait_for("a fourth waits", lambda: stack.metric("hivenet_router_queue_depth", model="sim-model") == 1)
     let_go(stack, held, [*clients, waiting])
@@ -127,9 +128,11 @@ def test_a_health_flip_keeps_the_load(stack, engines):
     engine.health = b"500 Sick"
     wait_for("it is out", lambda: not stack.row(agent.peer_id)["status"]["routable"], limit=5)
     assert load(stack, agent) == 2
+    assert stack.row(agent.peer_id)["status"]["backend_reason"] == "{}", "what the health page said"
     engine.models = ["sim-model", "another"]  # comes with its return: a registration with other models
     engine.health = b"200 OK"
     wait_for("it is back", lambda: stack.row(agent.peer_id)["status"]["routable"], limit=5)
+    assert "backend_reason" not in stack.row(agent.peer_id)["status"]
     wait_for("with its new model", lambda: any(m["id"] == "another" for m in stack.admin("/v1/models").json()["data"]), limit=5)
     assert load(stack, agent) == 2
     clients += begin(stack, 1)

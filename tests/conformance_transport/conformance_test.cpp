@@ -213,6 +213,54 @@ TEST_P(transports, stopping_either_side_is_lost_on_the_other) {
   }
 }
 
+// An agent that tries its next secret, and a router whose secret was changed: the same instance with other keys.
+TEST_P(transports, either_side_starts_again_after_stop_with_other_keys_and_forgets_the_old) {
+  pair p(*this);
+  const key_pair other_router = make_keys(), other_agent = make_keys();
+  p.router.on_message = [&](hive_peer id, const hive_message &) { p.router.send(id, "answer"); };
+  p.agent.stop(100);
+  EXPECT_EQ(p.agent.losses_of(p.to_router), 1);
+  EXPECT_EQ(p.agent.send(p.to_router, "late"), HIVE_GONE);
+  hive_peer none = 0;
+  EXPECT_NE(p.agent.dial(p.router.bound, none), HIVE_OK);
+  p.agent.start(other_agent, router_keys.own);
+  const hive_peer second = p.agent.dial(p.router.bound);
+  EXPECT_NE(second, p.to_router) << "names are not used twice";
+  ASSERT_TRUE(p.until([&] { return p.agent.peers.size() == 2 && p.router.peers.size() == 2; }));
+  EXPECT_EQ(p.router.peers[1].from, other_agent.own);
+  p.agent.send(second, "question");
+  ASSERT_TRUE(p.until([&] { return !p.agent.messages[second].empty(); }));
+
+  const std::string was = p.router.bound;
+  p.router.stop(100);
+  ASSERT_TRUE(drive({&p.agent}, [&] { return p.agent.losses_of(second) == 1; }));
+  p.router.start(other_router);
+  ASSERT_EQ(p.router.listen("127.0.0.1:0"), HIVE_OK) << p.router.error;
+  const hive_peer old_pin = p.agent.dial(p.router.bound);
+  ASSERT_TRUE(p.until([&] { return p.agent.losses_of(old_pin) == 1; }));
+  EXPECT_EQ(p.agent.loss_of(old_pin)->reason, HIVE_LOST_AUTH);
+  p.agent.stop(0);
+  p.agent.start(other_agent, other_router.own);
+  const hive_peer third = p.agent.dial(p.router.bound);
+  ASSERT_TRUE(p.until([&] { return p.agent.peers.size() == 3; }));
+  p.agent.send(third, "question");
+  EXPECT_TRUE(p.until([&] { return p.agent.messages[third].size() == 1; }));
+}
+
+TEST_P(transports, starting_and_stopping_leaves_no_descriptor_behind) {
+  pair p(*this);
+  size_t before = 0;
+  for (int i = 0; i < 100; ++i) {
+    p.agent.stop(0);
+    p.agent.start(agent_keys, router_keys.own);
+    p.agent.dial(p.router.bound);
+    const size_t n = static_cast<size_t>(i) + 2;
+    ASSERT_TRUE(p.until([&] { return p.agent.peers.size() == n && p.router.losses.size() + 1 == n; })) << i;
+    if (i == 4) before = open_descriptors();
+  }
+  EXPECT_TRUE(p.until([&] { return open_descriptors() <= before + 4; })) << before << " -> " << open_descriptors();
+}
+
 TEST_P(transports, a_retained_message_outlives_peer_and_instance_and_may_be_released_elsewhere) {
   std::vector<const hive_message *> kept;
   {

@@ -76,6 +76,13 @@ node::node(const hive_component *component, const key_pair &own, std::optional<k
   hive_config config{sizeof(hive_config), 0, HIVE_STR("test"), {json.data(), json.size()}, nullptr};
   const hive_error_sink err = sink(this);
   EXPECT_EQ(component->create(&host_, &config, &err, &self_), HIVE_OK) << error;
+  stopped_ = true;
+  start(own, router);
+}
+
+void node::start(const key_pair &own, std::optional<key> router) {
+  const hive_error_sink err = sink(this);
+  stopped_ = false;
   hive_transport_setup setup{sizeof(hive_transport_setup), 0, 1, 0, own.secret.data(), own.own.data(), router ? router->data() : nullptr,
                              &events_};
   EXPECT_EQ(table_->start(self_, &setup, &err), HIVE_OK) << error;

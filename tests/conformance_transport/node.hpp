@@ -52,6 +52,7 @@ class node {
   void close_peer(hive_peer id, uint32_t linger_ms) { table_->close_peer(self_, id, linger_ms); }
   void deny(const std::vector<key> &);
   void stop(uint32_t linger_ms);
+  void start(const key_pair &own, std::optional<key> router = {});  // again, after stop
   int fd() const { return table_->fd(self_); }
 
   void pump();

@@ -7,6 +7,7 @@
 #include <zmq.h>
 
 #include <cstring>
+#include <fstream>
 #include <string>
 
 #include "node.hpp"
@@ -109,6 +110,32 @@ TEST(transport_zmq, strangers_in_their_handshake_are_limited) {
   }, std::chrono::seconds(2))) << ended;
   for (const int fd : held) close(fd);
 }
+
+#if !defined(__SANITIZE_ADDRESS__)  // which keeps what was freed
+size_t resident_bytes() {
+  size_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages >> pages;
+  return pages * static_cast<size_t>(sysconf(_SC_PAGESIZE));
+}
+
+TEST(transport_zmq, strangers_with_wrong_keys_in_a_loop_cost_bounded_memory) {
+  node router(plugin(), make_keys()), stranger(plugin(), make_keys(), make_keys().own);
+  ASSERT_EQ(router.listen("127.0.0.1:0"), HIVE_OK);
+  const auto come = [&](size_t rounds) {
+    for (size_t i = 0; i < rounds; ++i) {
+      stranger.losses.clear();
+      for (int k = 0; k < 20; ++k) stranger.dial(router.bound);
+      ASSERT_TRUE(drive({&router, &stranger}, [&] { return stranger.losses.size() == 20; })) << i;
+      EXPECT_EQ(stranger.losses[0].reason, HIVE_LOST_AUTH);
+    }
+  };
+  come(10);
+  const size_t before = resident_bytes();
+  come(20);
+  EXPECT_LT(resident_bytes(), before + 400 * 4096) << "400 of them";
+  EXPECT_TRUE(router.peers.empty());
+}
+#endif
 
 TEST(transport_zmq, a_port_that_never_answers_is_lost_as_timeout) {
   const int silent = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);

@@ -92,5 +92,11 @@ def test_agents_that_die_under_load_hang_no_request_and_lose_no_slot(stack, seco
             assert s.chat(max_tokens=1).status_code == 200
         assert at_rest(s, peers)
     wait_for("the engine is idle", lambda: engine.state()["running"] == 0)
+    # A difference shows after three looks, a second apart.
+    until = time.monotonic() + 4.5
+    while time.monotonic() < until:
+        for s in (stack, second):
+            assert s.metric("hivenet_router_lease_drift") == 0
+        time.sleep(0.3)
     for s in (stack, second):
         assert s.router.stop() == 0

@@ -1,4 +1,5 @@
 """Agents come, go, freeze and return; routers restart. No request hangs, nothing is counted twice."""
+import re
 import signal
 import threading
 import time
@@ -33,6 +34,28 @@ def test_the_peer_id_is_stable_and_in_libp2p_form(simple):
     assert (simple.folder / "agent.key").stat().st_size == 68
     simple.agent.stop()
     assert simple.start_agent(simple.engine).peer_id == simple.agent.peer_id
+
+
+def test_secrets_change_while_agents_have_both(stack):
+    """Agents have the old and the new one: they follow the router to either, and back.
+
+    Naive variant: the transport is not started a second time: after the first secret nothing is dialled any more.
+    """
+    old, new = "the-old-secret-0123456789abcdef012345", "the-new-secret-0123456789abcdef012345"
+    both = stack.folder / "secrets"
+    both.write_text(f"{old}\n{new}\n")
+    both.chmod(0o600)
+    engine = stack.start_engine("--model", "sim-model")
+    stack.secret = new
+    stack.start_router()
+    http, link = stack.router.said["http"], stack.link
+    agent = stack.start_agent(engine, "--jwt-secret-file", both)
+    assert stack.chat(max_tokens=1).status_code == 200
+    assert stack.router.stop() == 0
+    stack.secret = old
+    stack.start_router(http=http, link=link)
+    wait_for("it is back with the other", lambda: stack.row(agent.peer_id)["status"]["routable"], limit=20)
+    assert stack.chat(max_tokens=1).status_code == 200
 
 
 def test_goodbye_takes_the_agent_out_at_once_and_lets_its_stream_finish(simple):
@@ -162,8 +185,14 @@ def test_two_live_agents_with_one_identity_do_not_flap(stack):
     for _ in range(20):
         assert stack.row(first.peer_id)["status"]["routable"]
         assert stack.chat(max_tokens=1).status_code == 200
+    # The newcomer is told who is there, the router's log who came.
+    told = re.search(r"another process with this identity is connected from (127\.0\.0\.1:\d+)", second.log())
+    assert told and f"from {told[1]}" in stack.router.log()
+    line = re.search(r"a second process with this identity at (\S+) was refused, the owner at (\S+) is alive", stack.router.log())
+    assert line and line[2] == told[1] != line[1]
     first.kill()
-    wait_for("the other takes over", lambda: stack.chat(max_tokens=1).status_code == 200, limit=15)
+    # The retry-after it was given, and a second.
+    wait_for("the other takes over", lambda: stack.chat(max_tokens=1).status_code == 200, limit=6)
 
 
 def test_with_two_workers_the_agent_links_to_both_and_every_connection_is_served(stack):

@@ -57,12 +57,13 @@ typedef struct hive_transport_setup {
 typedef struct hive_transport_vtable {
   uint32_t struct_size;
   uint32_t reserved0;
+  /* After stop it may be called again, with other keys and events. */
   hive_status (*start)(void *self, const hive_transport_setup *setup, const hive_error_sink *err) HIVE_NOEXCEPT;
   /* Takes HOST:PORT, a literal address; port 0 = any. Puts the bound HOST:PORT to `bound`. */
   hive_status (*listen)(void *self, hive_str address, const hive_text_sink *bound, const hive_error_sink *err) HIVE_NOEXCEPT;
   /* Starts one connection to a literal HOST:PORT. on_peer or on_lost follows; never reconnects by itself. */
   hive_status (*connect)(void *self, hive_str address, hive_peer *out, const hive_error_sink *err) HIVE_NOEXCEPT;
-  int (*fd)(void *self) HIVE_NOEXCEPT; /* readable = call pump; -1 = pumped only on request and by time; fixed after start */
+  int (*fd)(void *self) HIVE_NOEXCEPT; /* readable = call pump; -1 = pumped only on request and by time; fixed from start to stop */
   /* Delivers at most max_messages events or works at most max_ns. next_wake_ns (monotonic): 0 = call again this turn,
    * UINT64_MAX = on readiness only. */
   hive_status (*pump)(void *self, uint32_t max_messages, uint64_t max_ns, uint64_t *next_wake_ns) HIVE_NOEXCEPT;
@@ -73,6 +74,9 @@ typedef struct hive_transport_vtable {
   void (*close_peer)(void *self, hive_peer peer, uint32_t linger_ms) HIVE_NOEXCEPT;
   /* Keys that may not connect from now on: `count` times 32 bytes. Replaces the list. */
   hive_status (*set_denied)(void *self, const uint8_t *keys, size_t count) HIVE_NOEXCEPT;
+  /* Not from inside an event. on_lost is raised for every peer that is left; listener, descriptor and keys go, and the
+   * instance is as before its first start, but for the denied keys. What was accepted may leave for linger_ms more. Without
+   * a start before, and a second time, it does nothing. */
   void (*stop)(void *self, uint32_t linger_ms) HIVE_NOEXCEPT;
 } hive_transport_vtable;
 

@@ -7,7 +7,7 @@
 //   hive_status send(hive_peer, std::span<const hive_bytes>);           HIVE_OK, HIVE_FULL, HIVE_GONE
 //   void close_peer(hive_peer, uint32_t linger_ms);
 //   void set_denied(std::span<const std::array<uint8_t, 32>>);
-//   void stop(uint32_t linger_ms);
+//   void stop(uint32_t linger_ms);                                      back to not started; start may follow
 // Every call is [loop]; events are raised only from pump and stop.
 #pragma once
 

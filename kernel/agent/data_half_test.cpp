@@ -1,0 +1,97 @@
+// The data half between two routers and one engine.
+#include "agent/data_half.hpp"
+
+#include <gtest/gtest.h>
+
+#include "agent/test_engine.hpp"
+#include "link/link_bench_test.hpp"
+
+namespace hive::agent {
+namespace {
+
+using link::testing::bench;
+using link::testing::client;
+
+class data_half_of_two_routers : public ::testing::Test, private half_events {
+ protected:
+  void SetUp() override {
+    b.options.ping_ns = 3600 * ns_per_s;  // no PONG but those that are owed
+    b.start_hubs();
+    link::hub_options o = b.options;
+    o.router_boot_id = 78;
+    second.emplace(b.l, factory.make(), second_directory, o);
+    ASSERT_TRUE(second->hub->start().ok());
+    second->address = *second->hub->pump.listen("127.0.0.1:0");
+    engine.set("/v1/chat/completions", {200, "", test::paged_engine::way::hang});
+    half_events &heard_here = *this;
+    half.emplace(b.l, codec.codec, http::origin{"127.0.0.1", engine.port(), ""}, options, identity, slots, heard_here);
+    size_t i = 0;
+    for (const std::string &address : {b.hubs[0]->address, second->address}) {
+      ends.push_back(factory.make());
+      router_target t{b.agent_options, ends.back()->ref()};
+      t.options.router = address;
+      half->add_router(std::move(t));
+      ends.back()->request_pump = [this, i] {
+        if (half) half->request_pump(i);
+      };
+      ++i;
+    }
+    half->set_engine(true, {}, {"m"});
+    half->dial();
+    ASSERT_TRUE(b.until([&] { return registered == 2; }));
+  }
+  void TearDown() override { half.reset(); }
+
+  void ask(client &c, link::router_hub::impl &hub) {
+    link::open_request r;
+    r.target = "/v1/chat/completions";
+    r.model = "m";
+    r.body = std::make_shared<const std::string>("{}");
+    c.stream = hub.open(identity.peer_id, r, c, nullptr, c.failure);
+  }
+
+  link::testing::fake_factory factory;
+  bench b{factory};
+  link::testing::owner_directory second_directory;
+  std::optional<link::testing::hub_side> second;
+  test::paged_engine engine;
+  test::quick_codec codec;
+  agent_options options;
+  const link::identity identity = link::identity_from_seed(link::testing::seed_of(1));
+  slot_count slots{1};
+  std::vector<std::unique_ptr<link::testing::transport_end>> ends;
+  std::optional<data_half> half;
+  int registered = 0;
+
+ private:
+  void on_registered(size_t) override { ++registered; }
+  void on_drain_asked(size_t, uint64_t) override {}
+};
+
+TEST_F(data_half_of_two_routers, a_freed_slot_is_told_to_the_router_that_was_refused_whoever_had_it) {
+  client holds, refused;
+  ask(holds, b.hub());
+  ASSERT_TRUE(b.until([&] { return slots.in_flight == 1; }));
+  ask(refused, *second->hub);
+  ASSERT_TRUE(b.until([&] { return refused.over(); }));
+  EXPECT_EQ(refused.failed, link::cause::busy);
+  const int before = second_directory.pongs;
+  holds.stream.reset();
+  EXPECT_TRUE(b.until([&] { return second_directory.pongs > before; })) << "it is told with the next PING only";
+  EXPECT_EQ(second_directory.last_pong.in_flight_total, 0u);
+  EXPECT_EQ(b.dir.pongs, 0) << "it was not refused";
+}
+
+TEST_F(data_half_of_two_routers, a_half_that_goes_with_streams_under_way_frees_their_slots) {
+  client holds, refused;
+  ask(holds, b.hub());
+  ASSERT_TRUE(b.until([&] { return slots.in_flight == 1; }));
+  ask(refused, *second->hub);
+  ASSERT_TRUE(b.until([&] { return refused.over(); }));
+  half.reset();
+  EXPECT_EQ(slots.in_flight, 0u);
+  EXPECT_TRUE(b.until([&] { return holds.over(); }));
+}
+
+}  // namespace
+}  // namespace hive::agent
