@@ -67,6 +67,13 @@ exporter::~exporter() {
 
 void exporter::attach(const exported &what) { on_ = what; }
 
+// In this order: what is looked up from here on brings its series back to life, so no handle outlives its burial.
+void exporter::forget_model(std::string_view model) {
+  metrics_.forget("model", model);
+  const std::lock_guard guard(mutex_);
+  served_cache_.clear();
+}
+
 std::string_view exporter::model_label(std::string_view model) const {
   return on_.router != nullptr && on_.router->knows(model) ? model : std::string_view("__unknown__");
 }

@@ -44,7 +44,7 @@ class exporter final : public gateway::telemetry, private observe::collectable {
   ~exporter() override;
   void attach(const exported &);
   std::string expose() { return metrics_.expose(); }
-  void forget_model(std::string_view model) { metrics_.forget("model", model); }
+  void forget_model(std::string_view model);
   void sweep() { metrics_.bury(); }        // once a second
 
   observe::histogram audit_write_seconds() const { return audit_write_seconds_; }

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include "routing/fleet_fixture.hpp"
+
 namespace hive::admin {
 namespace {
 
@@ -36,6 +38,29 @@ TEST(exporter, links_are_shown_worker_by_worker) {
     EXPECT_THAT(page, HasSubstr("\nhivenet_router_" + std::string(line) + "\n"));
   --first.streams_open;
   EXPECT_THAT(metrics.expose(), HasSubstr("link_streams_open{worker=\"0\"} 0\n"));
+}
+
+// Its agents may drop a model and list it again without a new registration, so the generation stays the same.
+TEST(exporter, counts_a_model_that_comes_back_after_its_series_were_buried) {
+  routing::testing::test_fleet fleet;
+  const auto pool = fleet.make_pool("m");
+  fleet.add(pool, "a", 4);
+  const std::shared_ptr<fleet::agent> who = fleet.agents["a"];
+  exporter metrics("1.0");
+  const auto serve = [&](const char *model) {
+    metrics.on_attempt({who, 1, "id", model, "acme", "key", false, {}, routing::standing_effect::success, 3, 5});
+  };
+  serve("m");
+  serve("other");
+  EXPECT_THAT(metrics.expose(), HasSubstr("model=\"m\",tenant_id=\"acme\"} 3\n"));
+  metrics.forget_model("m");
+  for (uint32_t i = 0; i < observe::metrics::burial_calls; ++i) metrics.sweep();
+  EXPECT_THAT(metrics.expose(), Not(HasSubstr("model=\"m\"")));
+  serve("m");
+  serve("other");
+  const std::string page = metrics.expose();
+  EXPECT_THAT(page, HasSubstr("model=\"m\",tenant_id=\"acme\"} 3\n"));
+  EXPECT_THAT(page, HasSubstr("model=\"other\",tenant_id=\"acme\"} 6\n"));
 }
 
 }  // namespace
