@@ -4,6 +4,7 @@
 #include <future>
 
 #include "base/clock.hpp"
+#include "plugins/error_words.hpp"
 
 namespace hive::fleet {
 namespace {
@@ -13,28 +14,9 @@ constexpr auto sweep_period = std::chrono::seconds(5);
 hive_bytes bytes_of(std::string_view text) { return {reinterpret_cast<const uint8_t *>(text.data()), text.size()}; }
 std::string_view text_of(hive_bytes b) { return {reinterpret_cast<const char *>(b.ptr), b.len}; }
 
-errc code_of(hive_status s) {
-  switch (s) {
-    case HIVE_E_TIMEOUT: return errc::timeout;
-    case HIVE_E_UNAVAILABLE: return errc::unavailable;
-    case HIVE_E_CORRUPT: return errc::corrupt;
-    case HIVE_E_EXHAUSTED: return errc::exhausted;
-    case HIVE_E_ARGUMENT: return errc::invalid;
-    case HIVE_E_UNSUPPORTED: return errc::unsupported;
-    default: return errc::internal;
-  }
-}
-
-// Collects the words of a failing call.
-struct words {
-  std::string text;
-  hive_error_sink sink{sizeof(hive_error_sink), 0, this,
-                       [](void *ctx, hive_status, hive_str m) noexcept { static_cast<words *>(ctx)->text.assign(m.ptr, m.len); }};
-};
-
-status answer(hive_status s, std::string_view call, const std::string &text = {}) {
+status answer(hive_status s, std::string_view call, const plugins::error_words &why = {}) {
   if (s >= 0) return {};
-  return fail(code_of(s), text.empty() ? std::string(call) + " failed with code " + std::to_string(s) : text, "storage");
+  return fail(plugins::code_of(s), why.or_else(std::string(call) + " failed with code " + std::to_string(s)), "storage");
 }
 
 }  // namespace
@@ -71,9 +53,8 @@ status storage_client::write(const std::vector<stored_write> &ops) {
     writes[i].expires_unix_ms = ops[i].expires_unix_ms;
     pointers.push_back(&writes[i]);
   }
-  words w;
-  const hive_status s = ref_.table->write(ref_.self, pointers.data(), pointers.size(), now_ns() + call_limit_ns, &w.sink);
-  return answer(s, "write", w.text);
+  plugins::error_words why;
+  return answer(ref_.table->write(ref_.self, pointers.data(), pointers.size(), now_ns() + call_limit_ns, why.sink()), "write", why);
 }
 
 std::optional<hive_storage_stats> storage_client::stats() {
@@ -95,9 +76,9 @@ status storage_thread::open() {
     running_ = true;
   }
   thread_ = std::thread([this, &opened] {
-    words w;
-    const hive_status s = client_.ref().table->open(client_.ref().self, &w.sink);
-    opened.set_value(answer(s, "open", w.text));
+    plugins::error_words why;
+    const hive_status s = client_.ref().table->open(client_.ref().self, why.sink());
+    opened.set_value(answer(s, "open", why));
     if (s >= 0) run();
     client_.ref().table->close(client_.ref().self);
   });

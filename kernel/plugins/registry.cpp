@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/text.hpp"
+#include "plugins/error_words.hpp"
 #include "plugins/library.hpp"
 
 namespace hive::plugins {
@@ -46,13 +47,6 @@ std::string list_of(const std::vector<std::string> &names) {
   for (const auto &n : names) out += (out.empty() ? "" : ", ") + n;
   return out.empty() ? "none" : out;
 }
-
-struct words {
-  std::string text;
-  hive_error_sink sink{sizeof(hive_error_sink), 0, this, [](void *ctx, hive_status, hive_str m) noexcept {
-                         static_cast<words *>(ctx)->text.assign(m.ptr, std::min<size_t>(m.len, 4096));
-                       }};
-};
 
 }  // namespace
 
@@ -256,11 +250,11 @@ status component_registry::missing_field(std::string_view name) const {
 result<std::string> component_registry::configure(const component &c, std::string_view json, std::string_view instance) const {
   auto text = c.what->options.apply(json);
   if (!text || c.table()->check == nullptr) return text;
-  words said;
+  error_words said;
   const hive_config config{sizeof(hive_config), 0, {instance.data(), instance.size()}, {text->data(), text->size()}, nullptr};
-  const hive_status st = c.table()->check(&config, &said.sink);
+  const hive_status st = c.table()->check(&config, said.sink());
   if (st == HIVE_OK) return text;
-  return fail(errc::invalid, said.text.empty() ? "the plugin refuses this configuration (status " + std::to_string(st) + ")" : said.text);
+  return fail(errc::invalid, said.or_else("the plugin refuses this configuration (status " + std::to_string(st) + ")"));
 }
 
 void component_registry::track(const instance &i) { instances_.push_back(&i); }
