@@ -50,6 +50,11 @@ result<std::unique_ptr<plugins::instance>> make_instance(plugins::component_regi
   return plugins::instance::make(registry, *component, std::move(options), services);
 }
 
+link::transport_ref transport_calls(plugins::instance &i) {
+  const auto calls = i.guarded_transport();
+  return {calls.table, calls.self};
+}
+
 std::string engine_id(const plugins::component_registry &registry, const std::string &named) {
   return registry.find(HIVE_KIND_ENGINE, named) != nullptr ? named : config::engine_component(named);
 }

@@ -95,7 +95,8 @@ status router_app::open_storage() {
   auto instance = make_instance(plugins_, *host_, HIVE_KIND_STORAGE, settings_.storage, "main", "history");
   if (!instance) return instance.why().at("storage");
   storage_instance_ = std::move(*instance);
-  storage_ = std::make_unique<fleet::storage_thread>(fleet::storage_ref{storage_instance_->storage(), storage_instance_->self()});
+  const auto calls = storage_instance_->guarded_storage();
+  storage_ = std::make_unique<fleet::storage_thread>(fleet::storage_ref{calls.table, calls.self});
   if (const status s = storage_->open(); !s) return s.at("storage " + settings_.storage);
   fleet::history_settings h;
   h.flush_interval_ns = settings_.flush_interval.ns;
@@ -216,9 +217,7 @@ status router_app::start() {
 status router_app::start_hub(unit &u, uint32_t worker, uint64_t boot_id, const std::vector<std::string> &secrets) {
   if (secrets.empty()) return {};
   const std::string number = std::to_string(worker);
-  const auto table = [](const std::unique_ptr<plugins::instance> &i) {
-    return i ? link::transport_ref{i->transport(), i->self()} : link::transport_ref{};
-  };
+  const auto table = [](const std::unique_ptr<plugins::instance> &i) { return i ? transport_calls(*i) : link::transport_ref{}; };
   if (settings_.link_enabled) {
     auto transport = make_instance(plugins_, *host_, HIVE_KIND_TRANSPORT, settings_.transport, "link " + number, "agent link of worker " + number);
     if (!transport) return transport.why().at("transport");

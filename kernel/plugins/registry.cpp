@@ -9,6 +9,7 @@
 
 #include "base/text.hpp"
 #include "plugins/error_words.hpp"
+#include "plugins/instance.hpp"
 #include "plugins/library.hpp"
 
 namespace hive::plugins {
@@ -258,7 +259,15 @@ result<std::string> component_registry::configure(const component &c, std::strin
 }
 
 void component_registry::track(const instance &i) { instances_.push_back(&i); }
-void component_registry::untrack(const instance &i) { std::erase(instances_, &i); }
+void component_registry::untrack(const instance &i) {
+  if (std::erase(instances_, &i) != 0) gone_[{i.what().kind(), i.what().id()}] += i.stats().read();
+}
+
+std::map<std::pair<uint32_t, std::string>, call_stats::totals> component_registry::totals() const {
+  auto out = gone_;
+  for (const instance *i : instances_) out[{i->what().kind(), i->what().id()}] += i->stats().read();
+  return out;
+}
 
 std::string component_registry::configuration(const component &c) const {
   const std::string full = std::string(kind_name(c.kind())) + "/" + c.id();
