@@ -197,6 +197,8 @@ void exporter::collect(observe::exposition &out) {
   if (on_.router != nullptr) collect_lines(out);
   if (on_.plugins != nullptr) collect_plugins(out);
   if (!on_.links.empty()) collect_links(out);
+  if (!on_.servers.empty()) collect_servers(out);
+  collect_storage(out);
   if (on_.memory != nullptr) collect_memory(out);
   if (on_.audit != nullptr) collect_audit(out);
 }

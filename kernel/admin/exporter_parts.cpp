@@ -1,4 +1,4 @@
-// The families that are read at scrape time: what a router's own parts say of themselves: its plugins, memory and the audit log.
+// The families that are read at scrape time: what a router's own parts say of themselves: its HTTP servers, its storage, its plugins, memory and the audit log.
 #include <array>
 #include <cmath>
 #include <string>
@@ -9,6 +9,49 @@
 namespace hive::admin {
 
 using observe::metric_kind;
+
+void exporter::collect_servers(observe::exposition &out) const {
+  struct family {
+    metric_kind kind;
+    const char *name, *help;
+    tally http::server_counters::*count;
+  };
+  static constexpr family each_worker[] = {
+      {metric_kind::gauge, "http_server_connections", "Connections of clients", &http::server_counters::open},
+      {metric_kind::counter, "http_server_connections_accepted_total", "Connections accepted", &http::server_counters::accepted},
+      {metric_kind::counter, "http_server_accept_failures_total", "Times accepting rested because descriptors or memory ran out",
+       &http::server_counters::accept_failures},
+      {metric_kind::counter, "http_server_connection_limit_total", "Times accepting stopped at --max-connections", &http::server_counters::limit_reached},
+      {metric_kind::counter, "http_server_heads_refused_total", "Heads that never became a request", &http::server_counters::refused_heads},
+      {metric_kind::counter, "http_server_clients_gone_total", "Connections that their client ended during a request", &http::server_counters::client_gone},
+      {metric_kind::counter, "http_server_clients_slow_total", "Connections given up because their client took nothing", &http::server_counters::client_slow}};
+  for (const family &f : each_worker) {
+    out.family(f.kind, f.name, f.help);
+    for (size_t w = 0; w < on_.servers.size(); ++w)
+      out.series(observe::label_text({"worker"}, {std::to_string(w)}), static_cast<uint64_t>(on_.servers[w]->*f.count));
+  }
+}
+
+void exporter::collect_storage(observe::exposition &out) const {
+  const auto one = [&](metric_kind kind, const char *name, const char *help, uint64_t value) {
+    out.family(kind, name, help);
+    out.series({}, value);
+  };
+  if (on_.storage != nullptr) {
+    one(metric_kind::gauge, "storage_jobs", "Jobs that wait for the storage", on_.storage->waiting());
+    one(metric_kind::counter, "storage_jobs_dropped_total", "Jobs refused because too many waited", on_.storage->dropped());
+    one(metric_kind::counter, "storage_sweeps_failed_total", "Sweeps of expired records that failed", on_.storage->failed_sweeps());
+  }
+  if (on_.history == nullptr) return;
+  const auto read = [](const std::atomic<uint64_t> &n) { return n.load(std::memory_order_relaxed); };
+  const fleet::history_stats &h = *on_.history;
+  one(metric_kind::counter, "history_flushes_total", "Times changed records of agents were written", read(h.flushes));
+  one(metric_kind::counter, "history_records_written_total", "Records of agents written", read(h.records_written));
+  one(metric_kind::counter, "history_write_errors_total", "Writes of records that failed; they are tried again", read(h.write_errors));
+  one(metric_kind::counter, "history_read_errors_total", "Reads of records that failed; they are tried again", read(h.read_errors));
+  one(metric_kind::counter, "history_corrupt_total", "Records that could not be understood", read(h.corrupt));
+  one(metric_kind::counter, "history_warm_starts_total", "Agents that began with their stored record", read(h.warm_starts));
+}
 
 void exporter::collect_memory(observe::exposition &out) const {
   const byte_budget &m = *on_.memory;

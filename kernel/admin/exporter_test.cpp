@@ -7,6 +7,7 @@
 namespace hive::admin {
 namespace {
 
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -38,6 +39,43 @@ TEST(exporter, links_are_shown_worker_by_worker) {
     EXPECT_THAT(page, HasSubstr("\nhivenet_router_" + std::string(line) + "\n"));
   --first.streams_open;
   EXPECT_THAT(metrics.expose(), HasSubstr("link_streams_open{worker=\"0\"} 0\n"));
+}
+
+TEST(exporter, servers_and_storage_are_shown) {
+  http::server_counters server;
+  server.accepted += 9;
+  server.open += 4;
+  server.accept_failures += 2;
+  ++server.limit_reached;
+  ++server.refused_heads;
+  server.client_gone += 3;
+  ++server.client_slow;
+  fleet::history_stats history;
+  history.flushes = 5;
+  history.records_written = 7;
+  history.read_errors = 1;
+  history.corrupt = 2;
+  history.warm_starts = 3;
+  history.write_errors = 4;
+  fleet::storage_thread storage({}, 1);
+  EXPECT_FALSE(storage.post([](fleet::storage_client &) {})) << "not open";
+  exporter metrics("1.0");
+  EXPECT_THAT(metrics.expose(), Not(AnyOf(HasSubstr("http_server_connections"), HasSubstr("_storage_"), HasSubstr("_history_"))));
+  exported subjects;
+  subjects.servers = {&server};
+  subjects.storage = &storage;
+  subjects.history = &history;
+  metrics.attach(subjects);
+  const std::string page = metrics.expose();
+  for (const char *line : {"http_server_connections{worker=\"0\"} 4", "http_server_connections_accepted_total{worker=\"0\"} 9",
+                           "http_server_accept_failures_total{worker=\"0\"} 2", "http_server_connection_limit_total{worker=\"0\"} 1",
+                           "http_server_heads_refused_total{worker=\"0\"} 1", "http_server_clients_gone_total{worker=\"0\"} 3",
+                           "http_server_clients_slow_total{worker=\"0\"} 1", "hivenet_router_storage_jobs 0",
+                           "hivenet_router_storage_jobs_dropped_total 1", "hivenet_router_storage_sweeps_failed_total 0",
+                           "hivenet_router_history_flushes_total 5", "hivenet_router_history_records_written_total 7",
+                           "hivenet_router_history_write_errors_total 4", "hivenet_router_history_read_errors_total 1",
+                           "hivenet_router_history_corrupt_total 2", "hivenet_router_history_warm_starts_total 3"})
+    EXPECT_THAT(page, HasSubstr("\n" + std::string(line) + "\n"));
 }
 
 // Its agents may drop a model and list it again without a new registration, so the generation stays the same.

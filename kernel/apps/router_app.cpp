@@ -203,10 +203,13 @@ status router_app::start() {
   directory_->reserve(embedded_->peer_ids());
   make_audit();
   if (const status s = start_units(); !s) return s;
-  std::vector<const link::hub_counters *> links;
-  for (const auto &u : units_)
-    if (u->hub) links.push_back(&u->hub->counters());
-  exporter_.attach({fleet_.get(), router_.get(), forwards_.get(), &stages_, &plugins_, audit_.get(), static_cast<size_t>(settings_.queue_size), links, &memory_, &drift_});
+  admin::exported shown{fleet_.get(), router_.get(), forwards_.get(), &stages_, &plugins_, audit_.get(), static_cast<size_t>(settings_.queue_size),
+                        {}, &memory_, &drift_, {}, storage_.get(), &history_->stats()};
+  for (const auto &u : units_) {
+    if (u->hub) shown.links.push_back(&u->hub->counters());
+    shown.servers.push_back(&u->server->counters());
+  }
+  exporter_.attach(shown);
   metrics_page_ = std::make_unique<metrics_page>(control_, exporter_);
   if (const status s = metrics_page_->listen(settings_.metrics.text()); !s) return s.at("metrics-port");
   if (audit_) return audit_->start();
@@ -356,12 +359,38 @@ void router_app::housekeeping() {
     directory_->forget_pools(now, settings_.remove_after.ns);
     exporter_.sweep();
     sample_drift();
-    const uint64_t errors = history_->stats().write_errors.load(std::memory_order_relaxed);
-    if (errors != told_write_errors_)
-      observe::log("storage").warn("agents' history could not be written {} time(s) since the start; it is kept in memory and tried again", errors);
-    told_write_errors_ = errors;
-    ready_.storage(!history_->stats().failing.load(std::memory_order_relaxed));
+    watch_storage();
+    watch_accepting();
   }
+}
+
+void router_app::watch_storage() {
+  const uint64_t errors = history_->stats().write_errors.load(std::memory_order_relaxed);
+  if (errors != told_write_errors_)
+    observe::log("storage").warn("agents' history could not be written {} time(s) since the start; it is kept in memory and tried again", errors);
+  told_write_errors_ = errors;
+  ready_.storage(!history_->stats().failing.load(std::memory_order_relaxed));
+  if (!told_failed_sweep_ && storage_->failed_sweeps() != 0) {
+    told_failed_sweep_ = true;
+    observe::log("storage").warn("expired records could not be swept away ({}); tried again every few seconds, counted in storage_sweeps_failed_total",
+                                 to_string(storage_->sweep_failure()));
+  }
+}
+
+// At most one line a second of each, whatever knocks.
+void router_app::watch_accepting() {
+  uint64_t failures = 0, limits = 0;
+  for (const auto &u : units_) {
+    failures += u->server->counters().accept_failures;
+    limits += u->server->counters().limit_reached;
+  }
+  if (failures != told_accept_failures_)
+    observe::log("router").warn("no descriptors or no memory for a new connection, {} time(s) in the last second: clients wait (ulimit -n)",
+                                failures - told_accept_failures_);
+  if (limits != told_connection_limits_)
+    observe::log("router").warn("as many connections as --max-connections and the descriptors allow a worker: new clients wait until others leave");
+  told_accept_failures_ = failures;
+  told_connection_limits_ = limits;
 }
 
 void router_app::sample_drift() {

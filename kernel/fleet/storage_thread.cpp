@@ -9,8 +9,6 @@
 namespace hive::fleet {
 namespace {
 
-constexpr auto sweep_period = std::chrono::seconds(5);
-
 hive_bytes bytes_of(std::string_view text) { return {reinterpret_cast<const uint8_t *>(text.data()), text.size()}; }
 std::string_view text_of(hive_bytes b) { return {reinterpret_cast<const char *>(b.ptr), b.len}; }
 
@@ -65,7 +63,8 @@ std::optional<hive_storage_stats> storage_client::stats() {
   return out;
 }
 
-storage_thread::storage_thread(storage_ref ref, size_t max_jobs) : client_(ref), max_jobs_(max_jobs) {}
+storage_thread::storage_thread(storage_ref ref, size_t max_jobs, uint64_t sweep_period_ns)
+    : client_(ref), max_jobs_(max_jobs), sweep_period_ns_(sweep_period_ns) {}
 
 status storage_thread::open() {
   std::promise<status> opened;
@@ -115,6 +114,7 @@ size_t storage_thread::waiting() const {
 }
 
 void storage_thread::run() {
+  const std::chrono::nanoseconds sweep_period(sweep_period_ns_);
   auto next_sweep = std::chrono::steady_clock::now() + sweep_period;
   std::unique_lock lock(mutex_);
   for (;;) {
@@ -134,7 +134,10 @@ void storage_thread::run() {
     const hive_storage_vtable &table = *client_.ref().table;
     if (!HIVE_HAS(hive_storage_vtable, &table, sweep) || table.sweep == nullptr) continue;
     lock.unlock();
-    (void)table.sweep(client_.ref().self, now_ns() + ns_per_s);
+    if (const hive_status s = table.sweep(client_.ref().self, now_ns() + ns_per_s); s < 0) {
+      sweep_failure_.store(plugins::code_of(s), std::memory_order_relaxed);
+      failed_sweeps_.fetch_add(1, std::memory_order_release);
+    }
     lock.lock();
   }
 }

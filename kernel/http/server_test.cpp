@@ -470,6 +470,7 @@ TEST_F(server_test, accepting_pauses_at_the_connection_limit) {
   b.until("hello");
   waiting.send(get("/hello"));
   EXPECT_EQ(waiting.receive(50), "");
+  EXPECT_EQ(server_->counters().limit_reached, 1u);
   a.close();
   EXPECT_THAT(waiting.until("hello"), StartsWith("HTTP/1.1 200 "));
 }

@@ -82,6 +82,11 @@ def test_the_exposition_passes_promtool_and_counts(simple):
     assert simple.metric("hivenet_router_policy_primary_routed_total", model="sim-model") == 3
     assert simple.metric("process_resident_memory_bytes") > 1e6
     assert simple.metric("hivenet_router_plugin_info", kind="strategy", component="least-loaded") == 1
+    for kind, component in (("strategy", "least-loaded"), ("transport", "zmq"), ("storage", "lmdb")):
+        assert simple.metric("hivenet_router_plugin_calls_total", kind=kind, component=component) > 0, kind
+        assert simple.metric("hivenet_router_plugin_errors_total", kind=kind, component=component) == 0, kind
+        assert simple.metric("hivenet_router_plugin_call_seconds_count", kind=kind, component=component) > 0, kind
+    assert simple.metric("http_server_connections_accepted_total") > 0 and simple.metric("hivenet_router_history_read_errors_total") == 0
     assert 'model="nobody"' not in text, "a caller's text never becomes a label"
 
 
