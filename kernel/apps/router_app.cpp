@@ -146,7 +146,7 @@ void router_app::make_audit() {
 void router_app::reload() {
   if (audit_) audit_->reopen();
   if (const status s = load_policy(false); !s) observe::log("policy").error("the policy stays as it was: {}", s.text());
-  else observe::log("policy").info("policy loaded");
+  else if (!settings_.policy_file.empty()) observe::log("policy").info("policy loaded");
   if (settings_.auth_config_file.empty()) return;
   if (const status s = load_keys(); !s) observe::log("auth").error("the client keys stay as they were: {}", s.text());
 }
