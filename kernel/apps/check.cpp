@@ -80,6 +80,8 @@ std::vector<status> judge(const config::router_settings &s, std::vector<std::str
   const plugins::settings given = plugin_places(s);
   std::vector<status> problems = load(registry, given, warnings);
   judge_component(registry, given, HIVE_KIND_STORAGE, s.storage, "storage", problems);
+  if (registry.find(HIVE_KIND_STORAGE, s.storage) != nullptr)
+    if (const auto json = storage_configuration(registry, s); !json) problems.push_back(json.why());
   judge_component(registry, given, HIVE_KIND_TRANSPORT, s.transport, "transport", problems);
   for (status &each : judge_embedded(s.embedded_agents, registry)) problems.push_back(std::move(each));
   if (!s.policy_file.empty()) judge_policy(s.policy_file, registry, problems, warnings);

@@ -8,7 +8,6 @@
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
 #include <csignal>
-#include <filesystem>
 #include <random>
 
 #include "apps/client_keys.hpp"
@@ -87,12 +86,9 @@ status router_app::load_plugins() {
 }
 
 status router_app::open_storage() {
-  if (settings_.reset_disk_db && settings_.storage == "lmdb") {
-    std::error_code error;
-    std::filesystem::remove_all(settings_.disk_db_path, error);
-    if (error) return fail(errc::unavailable, "cannot erase " + settings_.disk_db_path + ": " + error.message(), "reset-disk-db");
-  }
-  auto instance = make_instance(plugins_, *host_, HIVE_KIND_STORAGE, settings_.storage, "main", "history");
+  auto json = storage_configuration(plugins_, settings_);
+  if (!json) return json.why();
+  auto instance = make_instance(plugins_, *host_, HIVE_KIND_STORAGE, settings_.storage, "main", "history", *std::move(json));
   if (!instance) return instance.why().at("storage");
   storage_instance_ = std::move(*instance);
   const auto calls = storage_instance_->guarded_storage();
