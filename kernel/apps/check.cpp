@@ -33,8 +33,7 @@ std::vector<status> load(plugins::component_registry &registry, const plugins::s
   std::vector<status> problems = registry.problems();
   for (const auto &library : registry.libraries()) {
     if (library->state != plugins::library_state::refused) continue;
-    const bool told = std::any_of(problems.begin(), problems.end(), [&](const status &s) { return s.message().find(library->file) != std::string::npos; });
-    if (!told) warnings.push_back("plugin " + library->name + " is not loaded: " + library->reason);
+    if (!library->told) warnings.push_back("plugin " + library->name + " is not loaded: " + library->reason);
   }
   return problems;
 }

@@ -99,6 +99,7 @@ status component_registry::load(const settings &s) {
                 "there is no " + name + ".so in the plugin folders" + (near.empty() ? "; they hold: " + list_of(names) : "; did you mean \"" + near + "\"?"),
                 where));
     } else if ((*it)->state == library_state::refused) {
+      (*it)->told = true;
       note(fail(errc::invalid, "the plugin \"" + name + "\" (" + (*it)->file + ") was refused: " + (*it)->reason, where));
     }
   };
@@ -132,7 +133,10 @@ void component_registry::load_one(library &l) {
     l.description = hint(l.file);
     return;
   }
-  auto d = load_library(l.file, pin == settings_.pins.end() ? std::string() : pin->second, l.trusted, settings_, l.sha256);
+  library_facts facts;
+  auto d = load_library(l.file, pin == settings_.pins.end() ? std::string() : pin->second, l.trusted, settings_, facts);
+  l.sha256 = std::move(facts.sha256);
+  l.mapped = facts.mapped;
   status st = d ? status() : d.why();
   if (d) {
     l.description = std::move(*d);
@@ -179,6 +183,7 @@ status component_registry::add(const hive_plugin *table, std::string name) {
   auto l = std::make_unique<library>();
   l->name = std::move(name);
   l->file = "built in";
+  l->mapped = true;
   l->trusted = true;
   auto d = describe(table);
   status st = d ? status() : d.why();

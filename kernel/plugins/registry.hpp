@@ -24,9 +24,11 @@ struct library {
   std::string name;                  // file name without .so; the name in configuration
   std::string file;                  // path, or "built in"
   std::string sha256;                // empty when never opened
+  bool mapped = false;               // its code is in this process, for the rest of its life; also of one refused after that
   library_state state = library_state::disabled;
   std::string reason;                // why it is not loaded; one sentence
   bool trusted = false;
+  bool told = false;                 // problems() says why it is not loaded
   plugin_description description;    // of a library not loaded: from NAME.plugin.json, else empty
 };
 

@@ -84,7 +84,7 @@ def test_plugins_page(simple):
     for name in ("strategy_least_loaded", "strategy_power_of_two", "gate_srtt", "gate_hardware", "storage_lmdb", "storage_memory",
                  "transport_zmq", "transport_inproc", "engine_vllm", "engine_llamacpp"):
         assert listed[name]["state"] == "loaded", listed[name]
-        assert len(listed[name]["sha256"]) == 64
+        assert len(listed[name]["sha256"]) == 64 and listed[name]["mapped"]
     assert simple.admin("/admin/plugins/gate_srtt").json()["name"] == "gate_srtt"
     assert simple.admin("/admin/plugins/nope").status_code == 404
 

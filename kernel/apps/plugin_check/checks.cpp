@@ -254,7 +254,8 @@ void engine_garbage(const subject &s) {
 plugins::plugin_description load_subject(const std::string &path) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) throw broken("cannot be opened: " + std::string(std::strerror(errno)));
-  auto d = plugins::load(fd);
+  bool mapped = false;
+  auto d = plugins::load(fd, mapped);
   if (!d) throw broken(d.why().text());
   return std::move(*d);
 }
