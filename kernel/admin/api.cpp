@@ -10,6 +10,7 @@
 #include "gateway/error.hpp"
 #include "gateway/routes.hpp"
 #include "plugins/report.hpp"
+#include "tenancy/credential.hpp"
 
 namespace hive::admin {
 
@@ -62,9 +63,8 @@ void api::handle(admin_request request, std::function<void(admin_answer)> reply)
 
 bool api::authorized(const std::string &header) const {
   if (hashes_.empty()) return options_.open_without_keys;
-  std::string_view token = trim(header);
-  if (token.size() > 7 && iequals(token.substr(0, 6), "bearer") && (token[6] == ' ' || token[6] == '\t')) token = trim(token.substr(7));
-  if (token.empty() || token.size() > 4096) return false;
+  const std::string_view token = tenancy::key_in(header).value_or(std::string_view());
+  if (token.empty() || token.size() > tenancy::most_token_bytes) return false;
   const digest32 given = sha256(token);
   bool found = false;  // every key is compared, whichever matches
   for (const digest32 &known : hashes_) found = equal_secret(as_text(given), as_text(known)) || found;

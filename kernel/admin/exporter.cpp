@@ -67,6 +67,13 @@ exporter::~exporter() {
 
 void exporter::attach(const exported &what) { on_ = what; }
 
+// In this order: what is looked up from here on brings its series back to life, so no handle outlives its burial.
+void exporter::forget_model(std::string_view model) {
+  metrics_.forget("model", model);
+  const std::lock_guard guard(mutex_);
+  served_cache_.clear();
+}
+
 std::string_view exporter::model_label(std::string_view model) const {
   return on_.router != nullptr && on_.router->knows(model) ? model : std::string_view("__unknown__");
 }
@@ -190,6 +197,8 @@ void exporter::collect(observe::exposition &out) {
   if (on_.router != nullptr) collect_lines(out);
   if (on_.plugins != nullptr) collect_plugins(out);
   if (!on_.links.empty()) collect_links(out);
+  if (!on_.servers.empty()) collect_servers(out);
+  collect_storage(out);
   if (on_.memory != nullptr) collect_memory(out);
   if (on_.audit != nullptr) collect_audit(out);
 }

@@ -10,11 +10,14 @@
 #include <vector>
 
 #include "base/byte_budget.hpp"
+#include "fleet/history.hpp"
 #include "fleet/lease_drift.hpp"
 #include "fleet/registry.hpp"
+#include "fleet/storage_thread.hpp"
 #include "gateway/forward_line.hpp"
 #include "gateway/telemetry.hpp"
 #include "hive/abi/host.h"
+#include "http/server.hpp"
 #include "link/counters.hpp"
 #include "observe/audit_log.hpp"
 #include "observe/metrics.hpp"
@@ -36,6 +39,9 @@ struct exported {
   std::vector<const link::hub_counters *> links;   // one a worker
   const byte_budget *memory = nullptr;
   const fleet::lease_drift *drift = nullptr;
+  std::vector<const http::server_counters *> servers;  // one a worker
+  const fleet::storage_thread *storage = nullptr;
+  const fleet::history_stats *history = nullptr;
 };
 
 class exporter final : public gateway::telemetry, private observe::collectable {
@@ -44,7 +50,7 @@ class exporter final : public gateway::telemetry, private observe::collectable {
   ~exporter() override;
   void attach(const exported &);
   std::string expose() { return metrics_.expose(); }
-  void forget_model(std::string_view model) { metrics_.forget("model", model); }
+  void forget_model(std::string_view model);
   void sweep() { metrics_.bury(); }        // once a second
 
   observe::histogram audit_write_seconds() const { return audit_write_seconds_; }
@@ -70,6 +76,8 @@ class exporter final : public gateway::telemetry, private observe::collectable {
   void collect_lines(observe::exposition &) const;
   void collect_plugins(observe::exposition &) const;
   void collect_links(observe::exposition &) const;
+  void collect_servers(observe::exposition &) const;
+  void collect_storage(observe::exposition &) const;
   void collect_memory(observe::exposition &) const;
   void collect_audit(observe::exposition &) const;
   // A caller's word becomes a label only when an agent serves that model.

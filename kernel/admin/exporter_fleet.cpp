@@ -1,12 +1,9 @@
-// The families that are read at scrape time: per agent, per line, per plugin.
-#include <map>
-#include <cmath>
+// The families that are read at scrape time: per agent, per line, per link.
 #include <optional>
 #include <utility>
 
 #include "admin/exporter.hpp"
 #include "admin/fleet_json.hpp"
-#include "plugins/instance.hpp"
 
 namespace hive::admin {
 
@@ -188,60 +185,6 @@ void exporter::collect_links(observe::exposition &out) const {
       out.series(observe::label_text({"worker", "direction"}, {std::to_string(w), "out"}), static_cast<uint64_t>(c.out.*count));
     }
   }
-}
-
-void exporter::collect_memory(observe::exposition &out) const {
-  const byte_budget &m = *on_.memory;
-  out.family(metric_kind::gauge, "memory_held_bytes", "Held for requests and answers: bodies, answers kept back, bytes not yet sent");
-  out.series({}, m.held());
-  out.family(metric_kind::gauge, "memory_budget_bytes", "--memory-budget; 0 = no limit");
-  out.series({}, m.limit());
-  out.family(metric_kind::counter, "memory_shed_total", "Requests refused because the budget was exceeded");
-  out.series(observe::label_text({"phase"}, {"before_body"}), m.shed_before_body.load(std::memory_order_relaxed));
-  out.series(observe::label_text({"phase"}, {"in_body"}), m.shed_in_body.load(std::memory_order_relaxed));
-  if (on_.drift != nullptr) {
-    out.family(metric_kind::gauge, "lease_drift", "Slots of agents that are taken and that no request holds; 0 or a bug");
-    out.series({}, static_cast<double>(on_.drift->value()));
-  }
-  out.family(metric_kind::counter, "memory_streams_ended_total", "Slow clients given up because the budget was exceeded");
-  out.series({}, m.slow_streams_ended.load(std::memory_order_relaxed));
-}
-
-void exporter::collect_audit(observe::exposition &out) const {
-  const observe::audit_counters &c = on_.audit->counters();
-  out.family(metric_kind::counter, "audit_lines_total", "Lines in the audit log");
-  out.series({}, c.written.load(std::memory_order_relaxed));
-  out.family(metric_kind::counter, "audit_lines_dropped_total", "Lines that are missing in the audit log");
-  out.series(observe::label_text({"reason"}, {"queue_full"}), c.dropped_full.load(std::memory_order_relaxed));
-  out.series(observe::label_text({"reason"}, {"stopped"}), c.dropped_stop.load(std::memory_order_relaxed));
-  out.family(metric_kind::counter, "audit_write_errors_total", "Writes to the audit log that failed; they are tried again");
-  out.series({}, c.write_errors.load(std::memory_order_relaxed));
-  out.family(metric_kind::counter, "audit_opened_total", "Times the audit log's file was opened");
-  out.series({}, c.opened.load(std::memory_order_relaxed));
-  out.family(metric_kind::gauge, "audit_queue_bytes", "Lines that wait for the audit log's writer");
-  out.series({}, c.queued_bytes.load(std::memory_order_relaxed));
-}
-
-void exporter::collect_plugins(observe::exposition &out) const {
-  out.family(metric_kind::gauge, "plugin_info", "A component of a loaded plugin; always 1");
-  for (const auto &library : on_.plugins->libraries()) {
-    if (library->state != plugins::library_state::loaded) continue;
-    for (const auto &component : library->description.components)
-      out.series(observe::label_text({"plugin", "version", "kind", "component"},
-                                     {library->name, library->description.version, plugins::kind_name(component.kind), component.id}),
-                 uint64_t{1});
-  }
-  std::map<std::pair<std::string, std::string>, std::pair<uint64_t, uint64_t>> counts;  // calls, errors
-  on_.plugins->each_instance([&](const plugins::instance &i) {
-    const auto stats = i.stats().read();
-    auto &c = counts[{std::string(plugins::kind_name(i.what().kind())), i.what().id()}];
-    c.first += stats.calls;
-    c.second += stats.failures + stats.wrong_answers;
-  });
-  out.family(metric_kind::counter, "plugin_calls_total", "Calls into instances of a component");
-  for (const auto &[who, c] : counts) out.series(observe::label_text({"kind", "component"}, {who.first, who.second}), c.first);
-  out.family(metric_kind::counter, "plugin_errors_total", "Failures and wrong answers of a component");
-  for (const auto &[who, c] : counts) out.series(observe::label_text({"kind", "component"}, {who.first, who.second}), c.second);
 }
 
 }  // namespace hive::admin

@@ -2,9 +2,12 @@
 
 #include <gmock/gmock.h>
 
+#include "routing/fleet_fixture.hpp"
+
 namespace hive::admin {
 namespace {
 
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -38,6 +41,66 @@ TEST(exporter, links_are_shown_worker_by_worker) {
     EXPECT_THAT(page, HasSubstr("\nhivenet_router_" + std::string(line) + "\n"));
   --first.streams_open;
   EXPECT_THAT(metrics.expose(), HasSubstr("link_streams_open{worker=\"0\"} 0\n"));
+}
+
+TEST(exporter, servers_and_storage_are_shown) {
+  http::server_counters server;
+  server.accepted += 9;
+  server.open += 4;
+  server.accept_failures += 2;
+  ++server.limit_reached;
+  ++server.refused_heads;
+  server.client_gone += 3;
+  ++server.client_slow;
+  fleet::history_stats history;
+  history.flushes = 5;
+  history.records_written = 7;
+  history.read_errors = 1;
+  history.corrupt = 2;
+  history.warm_starts = 3;
+  history.write_errors = 4;
+  fleet::storage_thread storage({}, 1);
+  EXPECT_FALSE(storage.post([](fleet::storage_client &) {})) << "not open";
+  exporter metrics("1.0");
+  EXPECT_THAT(metrics.expose(), Not(AnyOf(HasSubstr("http_server_connections"), HasSubstr("_storage_"), HasSubstr("_history_"))));
+  exported subjects;
+  subjects.servers = {&server};
+  subjects.storage = &storage;
+  subjects.history = &history;
+  metrics.attach(subjects);
+  const std::string page = metrics.expose();
+  for (const char *line : {"http_server_connections{worker=\"0\"} 4", "http_server_connections_accepted_total{worker=\"0\"} 9",
+                           "http_server_accept_failures_total{worker=\"0\"} 2", "http_server_connection_limit_total{worker=\"0\"} 1",
+                           "http_server_heads_refused_total{worker=\"0\"} 1", "http_server_clients_gone_total{worker=\"0\"} 3",
+                           "http_server_clients_slow_total{worker=\"0\"} 1", "hivenet_router_storage_jobs 0",
+                           "hivenet_router_storage_jobs_dropped_total 1", "hivenet_router_storage_sweeps_failed_total 0",
+                           "hivenet_router_history_flushes_total 5", "hivenet_router_history_records_written_total 7",
+                           "hivenet_router_history_write_errors_total 4", "hivenet_router_history_read_errors_total 1",
+                           "hivenet_router_history_corrupt_total 2", "hivenet_router_history_warm_starts_total 3"})
+    EXPECT_THAT(page, HasSubstr("\n" + std::string(line) + "\n"));
+}
+
+// Its agents may drop a model and list it again without a new registration, so the generation stays the same.
+TEST(exporter, counts_a_model_that_comes_back_after_its_series_were_buried) {
+  routing::testing::test_fleet fleet;
+  const auto pool = fleet.make_pool("m");
+  fleet.add(pool, "a", 4);
+  const std::shared_ptr<fleet::agent> who = fleet.agents["a"];
+  exporter metrics("1.0");
+  const auto serve = [&](const char *model) {
+    metrics.on_attempt({who, 1, "id", model, "acme", "key", false, {}, routing::standing_effect::success, 3, 5});
+  };
+  serve("m");
+  serve("other");
+  EXPECT_THAT(metrics.expose(), HasSubstr("model=\"m\",tenant_id=\"acme\"} 3\n"));
+  metrics.forget_model("m");
+  for (uint32_t i = 0; i < observe::metrics::burial_calls; ++i) metrics.sweep();
+  EXPECT_THAT(metrics.expose(), Not(HasSubstr("model=\"m\"")));
+  serve("m");
+  serve("other");
+  const std::string page = metrics.expose();
+  EXPECT_THAT(page, HasSubstr("model=\"m\",tenant_id=\"acme\"} 3\n"));
+  EXPECT_THAT(page, HasSubstr("model=\"other\",tenant_id=\"acme\"} 6\n"));
 }
 
 }  // namespace

@@ -40,7 +40,8 @@ class agent_app {
                                       settings_.backend_url);
     if (!engine) return engine.why().at("engine");
     engine_ = std::move(*engine);
-    codec_ = std::make_unique<agent::engine_codec>(engine_->engine(), engine_->self());
+    const auto calls = engine_->guarded_engine();
+    codec_ = std::make_unique<agent::engine_codec>(calls.table, calls.self);
     runtime_ = std::make_unique<agent::runtime>(std::vector<loop *>{&data_}, control_, *codec_, *origin, apps::agent_options_of(settings_), identity_);
     for (const std::string &address : settings_.routers) {
       auto transport = apps::make_instance(plugins_, host_, HIVE_KIND_TRANSPORT, settings_.transport, "link " + address,
@@ -49,7 +50,7 @@ class agent_app {
       agent::router_target target;
       target.options.router = address;
       target.options.secrets = settings_.secrets;
-      target.transport = {(*transport)->transport(), (*transport)->self()};
+      target.transport = apps::transport_calls(**transport);
       pumps_.push_back({&runtime_->half(0), runtime_->half(0).add_router(std::move(target))});
       transports_.push_back(std::move(*transport));
     }

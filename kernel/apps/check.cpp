@@ -33,8 +33,7 @@ std::vector<status> load(plugins::component_registry &registry, const plugins::s
   std::vector<status> problems = registry.problems();
   for (const auto &library : registry.libraries()) {
     if (library->state != plugins::library_state::refused) continue;
-    const bool told = std::any_of(problems.begin(), problems.end(), [&](const status &s) { return s.message().find(library->file) != std::string::npos; });
-    if (!told) warnings.push_back("plugin " + library->name + " is not loaded: " + library->reason);
+    if (!library->told) warnings.push_back("plugin " + library->name + " is not loaded: " + library->reason);
   }
   return problems;
 }
@@ -80,6 +79,8 @@ std::vector<status> judge(const config::router_settings &s, std::vector<std::str
   const plugins::settings given = plugin_places(s);
   std::vector<status> problems = load(registry, given, warnings);
   judge_component(registry, given, HIVE_KIND_STORAGE, s.storage, "storage", problems);
+  if (registry.find(HIVE_KIND_STORAGE, s.storage) != nullptr)
+    if (const auto json = storage_configuration(registry, s); !json) problems.push_back(json.why());
   judge_component(registry, given, HIVE_KIND_TRANSPORT, s.transport, "transport", problems);
   for (status &each : judge_embedded(s.embedded_agents, registry)) problems.push_back(std::move(each));
   if (!s.policy_file.empty()) judge_policy(s.policy_file, registry, problems, warnings);

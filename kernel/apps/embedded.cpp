@@ -108,7 +108,7 @@ class embedded_agents::one {
       // Nothing is in between, so there is nobody to be spared.
       target.options.reconnect_min_ns = 20 * ns_per_ms;
       target.options.reconnect_max_ns = ns_per_s;
-      target.transport = {transports_[i]->transport(), transports_[i]->self()};
+      target.transport = transport_calls(*transports_[i]);
       pumps_.push_back({&runtime_->half(i)});
       runtime_->half(i).add_router(std::move(target));
       transports_[i]->on_request_pump([](void *p) { static_cast<pump *>(p)->half->request_pump(0); }, &pumps_.back());
@@ -141,7 +141,8 @@ result<embedded_agents::loaded_engine *> embedded_agents::engine(const std::stri
   auto instance = make_instance(plugins_, services_, HIVE_KIND_ENGINE, id, "embedded", "agents inside this router");
   if (!instance) return instance.why();
   loaded_engine made{std::move(*instance), nullptr};
-  made.codec = std::make_unique<agent::engine_codec>(made.instance->engine(), made.instance->self());
+  const auto calls = made.instance->guarded_engine();
+  made.codec = std::make_unique<agent::engine_codec>(calls.table, calls.self);
   return &engines_.emplace(id, std::move(made)).first->second;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <boost/json/object.hpp>
+#include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 #include <filesystem>
 #include <set>
@@ -81,6 +82,21 @@ plugins::settings plugin_places(const config::router_settings &s) {
   out.program_values["storage/lmdb"] = json::serialize(json::object{{"path", s.disk_db_path}});
   out.program_values["transport/zmq"] = json::serialize(json::object{{"max_connections_per_ip", s.connections_per_address}});
   return out;
+}
+
+result<std::string> storage_configuration(const plugins::component_registry &registry, const config::router_settings &s) {
+  namespace json = boost::json;
+  const plugins::component *chosen = registry.find(HIVE_KIND_STORAGE, s.storage);
+  if (chosen == nullptr) return registry.missing(HIVE_KIND_STORAGE, s.storage).at("storage");
+  const std::string written = registry.configuration(*chosen);
+  if (!s.reset_disk_db) return written;
+  const json::value *options = chosen->what->options.document().is_object() ? chosen->what->options.document().as_object().if_contains("properties") : nullptr;
+  if (options == nullptr || !options->is_object() || !options->as_object().contains("reset"))
+    return fail(errc::unsupported, "the storage \"" + s.storage + "\" has no option \"reset\": there is nothing this flag could erase; start without it",
+                "reset-disk-db");
+  json::value with = json::parse(written);
+  with.as_object()["reset"] = true;
+  return json::serialize(with);
 }
 
 plugins::settings plugin_places(const config::agent_settings &s) { return places_of(s.plugins); }

@@ -37,6 +37,9 @@ class plugin_host final : public plugins::host_services {
 // The operator's plugins block, with the package's own folder in front and what the program hands to components beneath.
 plugins::settings plugin_places(const config::router_settings &);
 plugins::settings plugin_places(const config::agent_settings &);
+// The configuration of the storage that the settings choose, which the registry must have: with --reset-disk-db its option
+// `reset` is set. Refused for a storage that has no such option.
+result<std::string> storage_configuration(const plugins::component_registry &, const config::router_settings &);
 // build/bin/x -> build/plugins, /usr/bin/x -> /usr/lib/hivenet-router/plugins.
 std::string own_plugin_dir();
 std::string own_program_dir();

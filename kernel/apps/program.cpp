@@ -40,14 +40,19 @@ void write_line(int fd, const std::string &line) {
 
 result<std::unique_ptr<plugins::instance>> make_instance(plugins::component_registry &registry, plugins::host_services &services,
                                                          uint32_t kind, const std::string &id, const std::string &name,
-                                                         const std::string &where) {
+                                                         const std::string &where, std::string json) {
   const plugins::component *component = registry.find(kind, id);
   if (component == nullptr) return registry.missing(kind, id);
   plugins::instance_options options;
   options.name = name;
   options.where = where;
-  options.json = registry.configuration(*component);
+  options.json = json.empty() ? registry.configuration(*component) : std::move(json);
   return plugins::instance::make(registry, *component, std::move(options), services);
+}
+
+link::transport_ref transport_calls(plugins::instance &i) {
+  const auto calls = i.guarded_transport();
+  return {calls.table, calls.self};
 }
 
 std::string engine_id(const plugins::component_registry &registry, const std::string &named) {

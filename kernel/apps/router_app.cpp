@@ -8,7 +8,6 @@
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
 #include <csignal>
-#include <filesystem>
 #include <random>
 
 #include "apps/client_keys.hpp"
@@ -87,15 +86,13 @@ status router_app::load_plugins() {
 }
 
 status router_app::open_storage() {
-  if (settings_.reset_disk_db && settings_.storage == "lmdb") {
-    std::error_code error;
-    std::filesystem::remove_all(settings_.disk_db_path, error);
-    if (error) return fail(errc::unavailable, "cannot erase " + settings_.disk_db_path + ": " + error.message(), "reset-disk-db");
-  }
-  auto instance = make_instance(plugins_, *host_, HIVE_KIND_STORAGE, settings_.storage, "main", "history");
+  auto json = storage_configuration(plugins_, settings_);
+  if (!json) return json.why();
+  auto instance = make_instance(plugins_, *host_, HIVE_KIND_STORAGE, settings_.storage, "main", "history", *std::move(json));
   if (!instance) return instance.why().at("storage");
   storage_instance_ = std::move(*instance);
-  storage_ = std::make_unique<fleet::storage_thread>(fleet::storage_ref{storage_instance_->storage(), storage_instance_->self()});
+  const auto calls = storage_instance_->guarded_storage();
+  storage_ = std::make_unique<fleet::storage_thread>(fleet::storage_ref{calls.table, calls.self});
   if (const status s = storage_->open(); !s) return s.at("storage " + settings_.storage);
   fleet::history_settings h;
   h.flush_interval_ns = settings_.flush_interval.ns;
@@ -145,7 +142,7 @@ void router_app::make_audit() {
 void router_app::reload() {
   if (audit_) audit_->reopen();
   if (const status s = load_policy(false); !s) observe::log("policy").error("the policy stays as it was: {}", s.text());
-  else observe::log("policy").info("policy loaded");
+  else if (!settings_.policy_file.empty()) observe::log("policy").info("policy loaded");
   if (settings_.auth_config_file.empty()) return;
   if (const status s = load_keys(); !s) observe::log("auth").error("the client keys stay as they were: {}", s.text());
 }
@@ -202,10 +199,13 @@ status router_app::start() {
   directory_->reserve(embedded_->peer_ids());
   make_audit();
   if (const status s = start_units(); !s) return s;
-  std::vector<const link::hub_counters *> links;
-  for (const auto &u : units_)
-    if (u->hub) links.push_back(&u->hub->counters());
-  exporter_.attach({fleet_.get(), router_.get(), forwards_.get(), &stages_, &plugins_, audit_.get(), static_cast<size_t>(settings_.queue_size), links, &memory_, &drift_});
+  admin::exported shown{fleet_.get(), router_.get(), forwards_.get(), &stages_, &plugins_, audit_.get(), static_cast<size_t>(settings_.queue_size),
+                        {}, &memory_, &drift_, {}, storage_.get(), &history_->stats()};
+  for (const auto &u : units_) {
+    if (u->hub) shown.links.push_back(&u->hub->counters());
+    shown.servers.push_back(&u->server->counters());
+  }
+  exporter_.attach(shown);
   metrics_page_ = std::make_unique<metrics_page>(control_, exporter_);
   if (const status s = metrics_page_->listen(settings_.metrics.text()); !s) return s.at("metrics-port");
   if (audit_) return audit_->start();
@@ -216,9 +216,7 @@ status router_app::start() {
 status router_app::start_hub(unit &u, uint32_t worker, uint64_t boot_id, const std::vector<std::string> &secrets) {
   if (secrets.empty()) return {};
   const std::string number = std::to_string(worker);
-  const auto table = [](const std::unique_ptr<plugins::instance> &i) {
-    return i ? link::transport_ref{i->transport(), i->self()} : link::transport_ref{};
-  };
+  const auto table = [](const std::unique_ptr<plugins::instance> &i) { return i ? transport_calls(*i) : link::transport_ref{}; };
   if (settings_.link_enabled) {
     auto transport = make_instance(plugins_, *host_, HIVE_KIND_TRANSPORT, settings_.transport, "link " + number, "agent link of worker " + number);
     if (!transport) return transport.why().at("transport");
@@ -357,12 +355,38 @@ void router_app::housekeeping() {
     directory_->forget_pools(now, settings_.remove_after.ns);
     exporter_.sweep();
     sample_drift();
-    const uint64_t errors = history_->stats().write_errors.load(std::memory_order_relaxed);
-    if (errors != told_write_errors_)
-      observe::log("storage").warn("agents' history could not be written {} time(s) since the start; it is kept in memory and tried again", errors);
-    told_write_errors_ = errors;
-    ready_.storage(!history_->stats().failing.load(std::memory_order_relaxed));
+    watch_storage();
+    watch_accepting();
   }
+}
+
+void router_app::watch_storage() {
+  const uint64_t errors = history_->stats().write_errors.load(std::memory_order_relaxed);
+  if (errors != told_write_errors_)
+    observe::log("storage").warn("agents' history could not be written {} time(s) since the start; it is kept in memory and tried again", errors);
+  told_write_errors_ = errors;
+  ready_.storage(!history_->stats().failing.load(std::memory_order_relaxed));
+  if (!told_failed_sweep_ && storage_->failed_sweeps() != 0) {
+    told_failed_sweep_ = true;
+    observe::log("storage").warn("expired records could not be swept away ({}); tried again every few seconds, counted in storage_sweeps_failed_total",
+                                 to_string(storage_->sweep_failure()));
+  }
+}
+
+// At most one line a second of each, whatever knocks.
+void router_app::watch_accepting() {
+  uint64_t failures = 0, limits = 0;
+  for (const auto &u : units_) {
+    failures += u->server->counters().accept_failures;
+    limits += u->server->counters().limit_reached;
+  }
+  if (failures != told_accept_failures_)
+    observe::log("router").warn("no descriptors or no memory for a new connection, {} time(s) in the last second: clients wait (ulimit -n)",
+                                failures - told_accept_failures_);
+  if (limits != told_connection_limits_)
+    observe::log("router").warn("as many connections as --max-connections and the descriptors allow a worker: new clients wait until others leave");
+  told_accept_failures_ = failures;
+  told_connection_limits_ = limits;
 }
 
 void router_app::sample_drift() {

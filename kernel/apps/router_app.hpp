@@ -52,11 +52,12 @@ class router_app {
   void tell_first_request();
   void watch_memory(uint64_t now);
   void sample_drift();
+  void watch_storage();
+  void watch_accepting();
   void begin_drain();
   void check_drained();
   void ask_busy();
   void stop_units();
-  void await_signal();
 
   const config::router_settings settings_;
   loop control_;
@@ -94,7 +95,8 @@ class router_app {
   std::unique_ptr<embedded_agents> embedded_;
 
   callback_timer housekeeping_timer_, drain_timer_;
-  uint64_t next_second_ns_ = 0, told_write_errors_ = 0;
+  uint64_t next_second_ns_ = 0, told_write_errors_ = 0, told_accept_failures_ = 0, told_connection_limits_ = 0;
+  bool told_failed_sweep_ = false;
   bool first_request_told_ = false;
   uint64_t over_budget_since_ns_ = 0;      // 0 = not over
   drain_plan drain_;

@@ -153,7 +153,7 @@ void add_fleet(table &t, router_settings &r) {
   t.add("disk-db-ttl", &r.disk_db_ttl_days, "30",
         "Days that an agent's history is kept; 0 = for ever.").range(0, 36500);
   t.add("universal-flush-interval", &r.flush_interval, "30s", "Period of the history flush.").range(100 * ms, day);
-  t.add("reset-disk-db", &r.reset_disk_db, "", "Deletes the database before it is opened.").no_env().no_file();
+  t.add("reset-disk-db", &r.reset_disk_db, "", "Has the storage erase its database once it has the lock on it; refused by one without an option `reset`.").no_env().no_file();
 }
 
 void add_security(table &t, router_settings &r) {

@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstring>
 #include <future>
 #include <map>
+#include <thread>
 
 #include "fleet/registry.hpp"
 
@@ -245,6 +248,21 @@ TEST_F(history_of_an_agent, what_is_not_a_record_counts_as_none) {
   connect();
   EXPECT_EQ(h.stats().corrupt, 1u);
   EXPECT_EQ(reg.find("A")->counters.successful, 0u);
+}
+
+TEST(storage_thread, counts_sweeps_that_fail_and_goes_on) {
+  fake_store store;
+  static std::atomic<int> sweeps;
+  sweeps = 0;
+  hive_storage_vtable table = fake_store::table;
+  table.sweep = [](void *, uint64_t) noexcept -> hive_status { return ++sweeps == 2 ? HIVE_E_EXHAUSTED : HIVE_OK; };
+  storage_thread t({&table, &store}, 4, ns_per_ms);
+  ASSERT_TRUE(t.open().ok());
+  for (int i = 0; i < 10'000 && sweeps < 4; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  t.stop();
+  EXPECT_GE(sweeps, 4);
+  EXPECT_EQ(t.failed_sweeps(), 1u);
+  EXPECT_EQ(t.sweep_failure(), errc::exhausted);
 }
 
 TEST(storage_thread, runs_what_was_posted_before_it_stops_and_is_bounded) {

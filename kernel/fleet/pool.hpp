@@ -42,6 +42,9 @@ kernel_columns intern_kernel_columns(column_table &);
 
 // What a critical section leaves to be done once the lock is dropped.
 using deferred_calls = std::vector<std::function<void()>>;
+inline void run_all(const deferred_calls &calls) {
+  for (const std::function<void()> &each : calls) each();
+}
 
 // What the waiting line wants to know of its pool. Every call is made with the pool's lock held.
 class pool_watcher {

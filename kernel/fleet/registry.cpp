@@ -27,10 +27,6 @@ bool take_turn(std::atomic<uint64_t> &due, uint64_t now, uint64_t interval) {
   return now >= seen && due.compare_exchange_strong(seen, now + interval, std::memory_order_relaxed);
 }
 
-void run_all(deferred_calls &calls) {
-  for (const std::function<void()> &call : calls) call();
-}
-
 }  // namespace
 
 std::string format_srtt_sample(std::string_view peer_id, std::string_view request_id, double r_ms, const latency_value &after,

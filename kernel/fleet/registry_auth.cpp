@@ -16,10 +16,6 @@ link::auth_decision welcome() {
   return d;
 }
 
-void run_all(deferred_calls &calls) {
-  for (const std::function<void()> &call : calls) call();
-}
-
 }  // namespace
 
 void registry::authenticate(link::auth_request request, reply_fn reply) {

@@ -4,37 +4,17 @@
 #include <future>
 
 #include "base/clock.hpp"
+#include "plugins/error_words.hpp"
 
 namespace hive::fleet {
 namespace {
 
-constexpr auto sweep_period = std::chrono::seconds(5);
-
 hive_bytes bytes_of(std::string_view text) { return {reinterpret_cast<const uint8_t *>(text.data()), text.size()}; }
 std::string_view text_of(hive_bytes b) { return {reinterpret_cast<const char *>(b.ptr), b.len}; }
 
-errc code_of(hive_status s) {
-  switch (s) {
-    case HIVE_E_TIMEOUT: return errc::timeout;
-    case HIVE_E_UNAVAILABLE: return errc::unavailable;
-    case HIVE_E_CORRUPT: return errc::corrupt;
-    case HIVE_E_EXHAUSTED: return errc::exhausted;
-    case HIVE_E_ARGUMENT: return errc::invalid;
-    case HIVE_E_UNSUPPORTED: return errc::unsupported;
-    default: return errc::internal;
-  }
-}
-
-// Collects the words of a failing call.
-struct words {
-  std::string text;
-  hive_error_sink sink{sizeof(hive_error_sink), 0, this,
-                       [](void *ctx, hive_status, hive_str m) noexcept { static_cast<words *>(ctx)->text.assign(m.ptr, m.len); }};
-};
-
-status answer(hive_status s, std::string_view call, const std::string &text = {}) {
+status answer(hive_status s, std::string_view call, const plugins::error_words &why = {}) {
   if (s >= 0) return {};
-  return fail(code_of(s), text.empty() ? std::string(call) + " failed with code " + std::to_string(s) : text, "storage");
+  return fail(plugins::code_of(s), why.or_else(std::string(call) + " failed with code " + std::to_string(s)), "storage");
 }
 
 }  // namespace
@@ -71,9 +51,8 @@ status storage_client::write(const std::vector<stored_write> &ops) {
     writes[i].expires_unix_ms = ops[i].expires_unix_ms;
     pointers.push_back(&writes[i]);
   }
-  words w;
-  const hive_status s = ref_.table->write(ref_.self, pointers.data(), pointers.size(), now_ns() + call_limit_ns, &w.sink);
-  return answer(s, "write", w.text);
+  plugins::error_words why;
+  return answer(ref_.table->write(ref_.self, pointers.data(), pointers.size(), now_ns() + call_limit_ns, why.sink()), "write", why);
 }
 
 std::optional<hive_storage_stats> storage_client::stats() {
@@ -84,7 +63,8 @@ std::optional<hive_storage_stats> storage_client::stats() {
   return out;
 }
 
-storage_thread::storage_thread(storage_ref ref, size_t max_jobs) : client_(ref), max_jobs_(max_jobs) {}
+storage_thread::storage_thread(storage_ref ref, size_t max_jobs, uint64_t sweep_period_ns)
+    : client_(ref), max_jobs_(max_jobs), sweep_period_ns_(sweep_period_ns) {}
 
 status storage_thread::open() {
   std::promise<status> opened;
@@ -95,9 +75,9 @@ status storage_thread::open() {
     running_ = true;
   }
   thread_ = std::thread([this, &opened] {
-    words w;
-    const hive_status s = client_.ref().table->open(client_.ref().self, &w.sink);
-    opened.set_value(answer(s, "open", w.text));
+    plugins::error_words why;
+    const hive_status s = client_.ref().table->open(client_.ref().self, why.sink());
+    opened.set_value(answer(s, "open", why));
     if (s >= 0) run();
     client_.ref().table->close(client_.ref().self);
   });
@@ -134,6 +114,7 @@ size_t storage_thread::waiting() const {
 }
 
 void storage_thread::run() {
+  const std::chrono::nanoseconds sweep_period(sweep_period_ns_);
   auto next_sweep = std::chrono::steady_clock::now() + sweep_period;
   std::unique_lock lock(mutex_);
   for (;;) {
@@ -153,7 +134,10 @@ void storage_thread::run() {
     const hive_storage_vtable &table = *client_.ref().table;
     if (!HIVE_HAS(hive_storage_vtable, &table, sweep) || table.sweep == nullptr) continue;
     lock.unlock();
-    (void)table.sweep(client_.ref().self, now_ns() + ns_per_s);
+    if (const hive_status s = table.sweep(client_.ref().self, now_ns() + ns_per_s); s < 0) {
+      sweep_failure_.store(plugins::code_of(s), std::memory_order_relaxed);
+      failed_sweeps_.fetch_add(1, std::memory_order_release);
+    }
     lock.lock();
   }
 }

@@ -1,4 +1,5 @@
 // The thread that makes every storage call. Jobs run in the order they were posted; each may block up to its own deadline.
+// Between them expired records are swept.
 //
 // post: any thread, never waits. Everything else: the owner's thread (control), open before the first post.
 #pragma once
@@ -54,7 +55,7 @@ class storage_thread {
  public:
   using job = std::function<void(storage_client &)>;
 
-  explicit storage_thread(storage_ref, size_t max_jobs = 1024);
+  explicit storage_thread(storage_ref, size_t max_jobs = 1024, uint64_t sweep_period_ns = 5'000'000'000);
   ~storage_thread() { stop(); }
   storage_thread(const storage_thread &) = delete;
 
@@ -62,19 +63,24 @@ class storage_thread {
   bool post(job);        // false = the line is full, or the thread has stopped; the job is dropped
   void stop();           // runs what was posted, closes the store, joins. Idempotent
   size_t waiting() const;
+  // Any thread.
   uint64_t dropped() const { return dropped_.load(std::memory_order_relaxed); }
+  uint64_t failed_sweeps() const { return failed_sweeps_.load(std::memory_order_acquire); }
+  errc sweep_failure() const { return sweep_failure_.load(std::memory_order_relaxed); }  // of the last one that failed
 
  private:
   void run();
 
   storage_client client_;
   const size_t max_jobs_;
+  const uint64_t sweep_period_ns_;
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<job> jobs_;
   bool running_ = false;
   bool stopping_ = false;
-  std::atomic<uint64_t> dropped_{0};
+  std::atomic<uint64_t> dropped_{0}, failed_sweeps_{0};
+  std::atomic<errc> sweep_failure_{errc::ok};
   std::thread thread_;
 };
 

@@ -48,11 +48,6 @@ std::string json_quote(std::string_view text) {
   return out;
 }
 
-int status_of(std::string_view code) {
-  const auto it = std::find_if(statuses.begin(), statuses.end(), [&](const auto &row) { return row.first == code; });
-  return it == statuses.end() ? 500 : it->second;
-}
-
 api_error make_error(std::string_view code, std::string message, std::string_view source, uint64_t retry_after_s) {
   const auto it = std::find_if(statuses.begin(), statuses.end(), [&](const auto &row) { return row.first == code; });
   api_error error;

@@ -24,7 +24,6 @@ struct api_error {
 
 // An error with the status that belongs to its code; unknown codes are 500.
 api_error make_error(std::string_view code, std::string message, std::string_view source = "router", uint64_t retry_after_s = 0);
-int status_of(std::string_view code);
 // OpenAI and Anthropic SDKs choose their exception by it.
 std::string_view type_of(int status, dialect);
 

@@ -7,6 +7,9 @@
 #include <cstring>
 #include <utility>
 
+#include "base/hex_digit.hpp"
+#include "base/json_text.hpp"
+
 namespace hive::gateway {
 
 namespace {
@@ -56,17 +59,6 @@ std::optional<uint64_t> as_count(std::string_view number) {
   return static_cast<uint64_t>(std::min(value, most));
 }
 
-int hex4(const char *p) {
-  int value = 0;
-  for (int i = 0; i < 4; ++i) {
-    const char c = p[i];
-    const int d = digit(c) ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-    if (d < 0) return -1;
-    value = value * 16 + d;
-  }
-  return value;
-}
-
 // UTF-8 bytes a string's inside stands for, or nothing when an escape is bad. A lone surrogate counts as three bytes.
 std::optional<size_t> unescaped_size(std::string_view inside) {
   size_t size = inside.size();
@@ -80,10 +72,10 @@ std::optional<size_t> unescaped_size(std::string_view inside) {
       p += 2;
       continue;
     }
-    const int unit = end - p < 6 ? -1 : hex4(p + 2);
+    const int unit = end - p < 6 ? -1 : hex4_value(p + 2);
     if (unit < 0) return std::nullopt;
     const bool high = unit >= 0xd800 && unit < 0xdc00;
-    const int low = high && end - p >= 12 && p[6] == '\\' && p[7] == 'u' ? hex4(p + 8) : -1;
+    const int low = high && end - p >= 12 && p[6] == '\\' && p[7] == 'u' ? hex4_value(p + 8) : -1;
     if (low >= 0xdc00 && low < 0xe000) {
       size -= 8;
       p += 12;
@@ -97,9 +89,8 @@ std::optional<size_t> unescaped_size(std::string_view inside) {
 
 size_t first_bad_utf8(std::string_view s) {
   for (size_t i = 0; i < s.size();) {
-    const auto c = static_cast<unsigned char>(s[i]);
-    const size_t n = c < 0x80 ? 1 : c >= 0xc2 && c < 0xe0 ? 2 : c >= 0xe0 && c < 0xf0 ? 3 : c >= 0xf0 && c < 0xf5 ? 4 : 0;
-    if (n == 0 || i + n > s.size() || !simdjson::validate_utf8(s.data() + i, n)) return i;
+    const size_t n = utf8_sequence(s.substr(i));
+    if (n == 0) return i;
     i += n;
   }
   return s.size();

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "base/hex_digit.hpp"
+
 namespace hive::gateway {
 
 namespace {
@@ -47,13 +49,6 @@ constexpr std::array<route, 12> table = {{
     post("/v1/rerank", "reranker", usage_source::told),
     {.kind = route_kind::admin, .method = "", .path = "/admin/", .label = "/admin", .capability = "", .rest = true},
 }};
-
-int hex_value(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
 
 std::string squeezed(std::string_view path) {
   std::string out;

@@ -77,7 +77,7 @@ class client {
   client(loop &, origin, const client_options &);
   ~client();
   std::unique_ptr<call> start(call_request, call_events &);
-  // Lowers idle_limit_ns when an engine closes earlier than expected; shown in metrics.
+  // Lowered when an engine closes earlier than expected.
   uint64_t idle_limit_ns() const;
   size_t kept() const;
   size_t open() const;

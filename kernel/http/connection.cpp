@@ -225,7 +225,6 @@ bool connection::take_head() {
   input_ = has_body ? input::held : input::done;
   close_after_ = !h.keep_alive || core_->draining;
   suppress_body_ = h.method == "HEAD";
-  added_fields_.clear();
   continue_sent_ = false;
   serving_ = true;
   count_busy();
@@ -365,6 +364,7 @@ void connection::next_request() {
   output_ = output::none;
   input_ = input::head;
   suppress_body_ = chunked_ = false;
+  added_fields_.clear();  // a head that is refused has none
   if (buffered() == 0) parser_.release(kept_head);
   return_buffers();
   await_input(now_ns() + (buffered() > 0 ? core_->limits.header_timeout_ns : core_->limits.idle_timeout_ns));

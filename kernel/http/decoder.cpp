@@ -3,16 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
-namespace hive::http {
+#include "base/hex_digit.hpp"
 
-namespace {
-int hex_digit(unsigned char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
-}  // namespace
+namespace hive::http {
 
 void body_decoder::start_length(uint64_t length) {
   *this = {};
@@ -93,7 +86,7 @@ void body_decoder::on_chunk_byte(unsigned char c) {
   switch (at_) {
     case at::size_first:
     case at::size: {
-      const int digit = hex_digit(c);
+      const int digit = hex_value(static_cast<char>(c));
       if (digit >= 0) {
         if (++head_bytes_ > 16) return fail(state::malformed, "a chunk size has more than 16 digits");
         left_ = left_ * 16 + static_cast<uint64_t>(digit);

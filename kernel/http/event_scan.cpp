@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstring>
 
+#include "base/hex_digit.hpp"
 #include "http/event_json.hpp"
 
 namespace hive::http {
@@ -79,17 +80,6 @@ role role_of(place at, std::string_view k) {
       return k == "thinking" ? role::thinking : k == "partial_json" ? role::partial_json : role::none;
     default: return role::none;
   }
-}
-
-int hex4(const char *p) {
-  int value = 0;
-  for (int i = 0; i < 4; ++i) {
-    const char c = p[i];
-    const int d = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-    if (d < 0) return -1;
-    value = value * 16 + d;
-  }
-  return value;
 }
 
 // To the first quote, backslash or control character, or `end`. `bits` gathers the bits of the bytes passed, and of up to seven
@@ -192,7 +182,7 @@ class scan {
       if (*p != '\\' || end_ - p < 2) return false;
       t.escaped = true;
       if (p[1] == 'u') {
-        const int unit = end_ - p < 6 ? -1 : hex4(p + 2);
+        const int unit = end_ - p < 6 ? -1 : hex4_value(p + 2);
         if (unit < 0 || (unit >= 0xd800 && unit < 0xe000)) return false;
         less += unit < 0x80 ? 5 : unit < 0x800 ? 4 : 3;
         p += 6;

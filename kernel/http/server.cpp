@@ -143,7 +143,11 @@ class server::impl {
 
   void accept_more() {
     if (stopped_ || accepting_ || pause_.armed() || !acceptor_.is_open()) return;
-    if (core_.counters.open >= core_.limits.max_connections) return;
+    if (core_.counters.open >= core_.limits.max_connections) {
+      if (!std::exchange(full_, true)) ++core_.counters.limit_reached;
+      return;
+    }
+    full_ = false;
     accepting_ = true;
     acceptor_.async_accept(next_, next_peer_, [this, alive = alive_](const boost::system::error_code &error) {
       if (*alive) on_accept(error);
@@ -174,6 +178,7 @@ class server::impl {
   loop_socket next_;
   tcp::endpoint next_peer_;
   bool accepting_ = false;
+  bool full_ = false;
   bool stopped_ = false;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   callback_timer pause_{[this] { accept_more(); }};

@@ -9,6 +9,7 @@
 #include "base/byte_budget.hpp"
 #include "base/loop.hpp"
 #include "base/status.hpp"
+#include "base/tally.hpp"
 #include "http/message.hpp"
 
 namespace hive::http {
@@ -87,15 +88,13 @@ class service {
   ~service() = default;
 };
 
-// Counted by the server, read by anyone.
+// What a server counts. Its loop writes; any thread reads, each number by itself.
 struct server_counters {
-  uint64_t accepted = 0;
-  uint64_t open = 0;
-  uint64_t requests = 0;
-  uint64_t refused_heads = 0;
-  uint64_t client_gone = 0;
-  uint64_t client_slow = 0;
-  uint64_t accept_failures = 0;  // EMFILE and the like; accepting rests 100 ms after each
+  tally accepted, open, requests;
+  tally refused_heads;           // heads that never became a request
+  tally client_gone, client_slow;
+  tally accept_failures;         // EMFILE and the like; accepting rests 100 ms after each
+  tally limit_reached;           // times accepting stopped because max_connections were open
 };
 
 class server {
@@ -110,7 +109,7 @@ class server {
   void drain();                 // from now on every answer closes its connection
   void close_idle();            // what waits for a request closes now
   size_t busy() const;          // connections with an exchange under way, or with an answer that the socket has not taken
-  const server_counters &counters() const;
+  const server_counters &counters() const;  // any thread
 
  private:
   class impl;

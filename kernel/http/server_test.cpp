@@ -32,6 +32,10 @@ class script_service final : public service {
     if (path == "/large") return x.respond({200, text}, std::string(64 * 1024, 'l') + "end of large");
     if (path == "/huge") return x.respond({200, text}, std::string(16 << 20, 'h'));
     if (path == "/refuse") return x.respond({401, text}, "no");
+    if (path == "/added") {
+      x.add_fields("X-Added: yes\r\n");
+      return x.respond({200, text}, "added");
+    }
     if (path == "/none") return x.respond({204, text}, "");
     if (path == "/throw") throw std::runtime_error("handler broke");
     if (path == "/early") {
@@ -245,8 +249,11 @@ TEST_F(server_test, bad_heads_are_refused_in_json_and_the_connection_ends) {
                {"GET /half HTTP/1.1\r\nHo", "408"}};
   for (const auto &c : cases) {
     auto s = connect();
+    s.send(get("/added"));
+    EXPECT_THAT(s.until("\r\n\r\nadded"), HasSubstr("X-Added: yes\r\n"));
     s.send(c.wire);
     const std::string answer = s.until_end();
+    EXPECT_THAT(answer, Not(HasSubstr("X-Added"))) << "that was the request before it";
     EXPECT_THAT(answer, StartsWith(std::string("HTTP/1.1 ") + c.status));
     EXPECT_THAT(answer, HasSubstr("Connection: close\r\n\r\n{\"refused\":" + std::string(c.status)));
     EXPECT_THAT(answer, Not(HasSubstr("HTTP/1.1 200"))) << "nothing after a bad head is a request";
@@ -463,6 +470,7 @@ TEST_F(server_test, accepting_pauses_at_the_connection_limit) {
   b.until("hello");
   waiting.send(get("/hello"));
   EXPECT_EQ(waiting.receive(50), "");
+  EXPECT_EQ(server_->counters().limit_reached, 1u);
   a.close();
   EXPECT_THAT(waiting.until("hello"), StartsWith("HTTP/1.1 200 "));
 }

@@ -3,27 +3,16 @@
 #include <cstring>
 
 #include "link/notice.hpp"
+#include "plugins/error_words.hpp"
 
 namespace hive::link {
 namespace {
 
 constexpr uint64_t complaint_period_ns = 10 * ns_per_s;
 
-struct caught_error {
-  std::string message;
-  hive_error_sink sink{};
-  caught_error() {
-    sink.struct_size = sizeof sink;
-    sink.ctx = this;
-    sink.set = [](void *ctx, hive_status, hive_str text) noexcept {
-      static_cast<caught_error *>(ctx)->message.assign(text.ptr, text.len);
-    };
-  }
-  status as_status(hive_status code, std::string_view doing) const {
-    const errc c = code == HIVE_E_ARGUMENT || code == HIVE_E_CONFIG ? errc::invalid : errc::unavailable;
-    return fail(c, std::string(doing) + ": " + (message.empty() ? "the transport gave code " + std::to_string(code) : message));
-  }
-};
+status failed(hive_status code, const plugins::error_words &why, const std::string &doing) {
+  return fail(plugins::code_of(code), doing + ": " + why.or_status(code));
+}
 
 }  // namespace
 
@@ -61,9 +50,9 @@ status transport_pump::start(uint32_t worker, uint32_t workers, const key32 &sec
   setup.public_key = public_key.data();
   setup.router_key = router_key ? router_key->data() : nullptr;
   setup.events = &events_;
-  caught_error why;
-  const hive_status code = transport_.table->start(transport_.self, &setup, &why.sink);
-  if (code != HIVE_OK) return why.as_status(code, "cannot start the transport");
+  plugins::error_words why;
+  const hive_status code = transport_.table->start(transport_.self, &setup, why.sink());
+  if (code != HIVE_OK) return failed(code, why, "cannot start the transport");
   started_ = true;
   const int fd = transport_.table->fd(transport_.self);
   if (fd >= 0) descriptor_.emplace(loop_.io(), fd);
@@ -78,17 +67,17 @@ result<std::string> transport_pump::listen(const std::string &address) {
   sink.struct_size = sizeof sink;
   sink.ctx = &bound;
   sink.put = [](void *ctx, hive_str text) noexcept { static_cast<std::string *>(ctx)->assign(text.ptr, text.len); };
-  caught_error why;
-  const hive_status code = transport_.table->listen(transport_.self, {address.data(), address.size()}, &sink, &why.sink);
-  if (code != HIVE_OK) return why.as_status(code, "cannot listen on " + address);
+  plugins::error_words why;
+  const hive_status code = transport_.table->listen(transport_.self, {address.data(), address.size()}, &sink, why.sink());
+  if (code != HIVE_OK) return failed(code, why, "cannot listen on " + address);
   return bound;
 }
 
 result<hive_peer> transport_pump::connect(const std::string &address) {
   hive_peer peer = 0;
-  caught_error why;
-  const hive_status code = transport_.table->connect(transport_.self, {address.data(), address.size()}, &peer, &why.sink);
-  if (code != HIVE_OK) return why.as_status(code, "cannot connect to " + address);
+  plugins::error_words why;
+  const hive_status code = transport_.table->connect(transport_.self, {address.data(), address.size()}, &peer, why.sink());
+  if (code != HIVE_OK) return failed(code, why, "cannot connect to " + address);
   request();
   return peer | mark_;
 }

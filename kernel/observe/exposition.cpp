@@ -106,7 +106,6 @@ void exposition::series(std::string_view labels, double value) {
   begin({}, labels, {});
   number(value);
   buffer_ += '\n';
-  ++series_;
 }
 
 void exposition::series(std::string_view labels, uint64_t value) {
@@ -116,7 +115,6 @@ void exposition::series(std::string_view labels, uint64_t value) {
   char text[24];
   buffer_.append(text, static_cast<size_t>(std::to_chars(text, text + sizeof text, value).ptr - text));
   buffer_ += '\n';
-  ++series_;
 }
 
 void exposition::histogram(std::string_view labels, std::span<const double> bounds, std::span<const uint64_t> cumulative,
@@ -140,7 +138,6 @@ void exposition::histogram(std::string_view labels, std::span<const double> boun
   begin("_count", labels, {});
   buffer_ += std::to_string(count);
   buffer_ += '\n';
-  ++series_;
 }
 
 void exposition::raw(std::string_view text, std::span<const std::string> names) {

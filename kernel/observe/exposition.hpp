@@ -50,8 +50,6 @@ class exposition {
   void raw(std::string_view text, std::span<const std::string> names);
   void flush();
 
-  uint64_t series_written() const { return series_; }
-
  private:
   void begin(std::string_view suffix, std::string_view labels, std::string_view bound);
   void number(double);
@@ -61,7 +59,6 @@ class exposition {
   std::string buffer_;
   std::string name_;
   bool skip_ = true;
-  uint64_t series_ = 0;
   std::set<std::string, std::less<>> seen_;
 };
 

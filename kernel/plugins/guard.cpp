@@ -59,9 +59,20 @@ void circuit::bad(uint64_t now) {
   if (streak_.fetch_add(1, std::memory_order_relaxed) + 1 >= limit_) until_.store(now + open_ns_, std::memory_order_relaxed);
 }
 
+call_stats::totals &call_stats::totals::operator+=(const totals &o) {
+  calls += o.calls;
+  failures += o.failures;
+  wrong_answers += o.wrong_answers;
+  sampled += o.sampled;
+  sampled_ns += o.sampled_ns;
+  for (size_t k = 0; k < took.size(); ++k) took[k] += o.took[k];
+  return *this;
+}
+
 void call_stats::took(uint64_t ns) {
   const size_t k = std::min<size_t>(std::bit_width(ns), buckets_.size() - 1);
   buckets_[k].fetch_add(1, std::memory_order_relaxed);
+  sum_.fetch_add(ns, std::memory_order_relaxed);
   uint64_t m = max_.load(std::memory_order_relaxed);
   while (ns > m && !max_.compare_exchange_weak(m, ns, std::memory_order_relaxed)) {
   }
@@ -79,11 +90,11 @@ call_stats::snapshot call_stats::read() const {
   s.failures = failures_.load(std::memory_order_relaxed);
   s.wrong_answers = wrong_.load(std::memory_order_relaxed);
   s.max_ns = max_.load(std::memory_order_relaxed);
-  std::array<uint64_t, 48> counts;
-  for (size_t k = 0; k < counts.size(); ++k) s.sampled += counts[k] = buckets_[k].load(std::memory_order_relaxed);
+  s.sampled_ns = sum_.load(std::memory_order_relaxed);
+  for (size_t k = 0; k < s.took.size(); ++k) s.sampled += s.took[k] = buckets_[k].load(std::memory_order_relaxed);
   uint64_t below = 0;
-  for (size_t k = 0; k < counts.size() && s.sampled != 0; ++k) {
-    below += counts[k];
+  for (size_t k = 0; k < s.took.size() && s.sampled != 0; ++k) {
+    below += s.took[k];
     if (s.p50_ns == 0 && below * 2 >= s.sampled) s.p50_ns = uint64_t{1} << k;
     if (s.p99_ns == 0 && below * 100 >= s.sampled * 99) s.p99_ns = uint64_t{1} << k;
   }

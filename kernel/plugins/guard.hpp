@@ -46,8 +46,13 @@ class circuit {
 // Counts of one instance. Any thread.
 class call_stats {
  public:
-  struct snapshot {
-    uint64_t calls = 0, failures = 0, wrong_answers = 0, sampled = 0;
+  using buckets = std::array<uint64_t, 48>;        // of the sampled calls; [k]: those of 2^(k-1) to 2^k - 1 ns
+  struct totals {
+    uint64_t calls = 0, failures = 0, wrong_answers = 0, sampled = 0, sampled_ns = 0;
+    buckets took{};
+    totals &operator+=(const totals &);
+  };
+  struct snapshot : totals {
     uint64_t p50_ns = 0, p99_ns = 0, max_ns = 0;  // of the sampled calls, upper edge of a power of two
     std::string last_error;
   };
@@ -59,8 +64,8 @@ class call_stats {
   snapshot read() const;
 
  private:
-  std::atomic<uint64_t> calls_{0}, failures_{0}, wrong_{0}, max_{0};
-  std::array<std::atomic<uint64_t>, 48> buckets_{};  // [k]: below 2^k ns
+  std::atomic<uint64_t> calls_{0}, failures_{0}, wrong_{0}, max_{0}, sum_{0};
+  std::array<std::atomic<uint64_t>, std::tuple_size_v<buckets>> buckets_{};
   mutable std::mutex mutex_;                         // guards last_error_
   std::string last_error_;
 };

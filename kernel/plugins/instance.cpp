@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "plugins/error_words.hpp"
+
 namespace hive::plugins {
 namespace {
 
@@ -24,26 +26,6 @@ bool metric_name(std::string_view s) {
     if (!((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_')) return false;
   }
   return true;
-}
-
-struct words {
-  std::string text;
-  static void set(void *ctx, hive_status, hive_str m) noexcept {
-    static_cast<words *>(ctx)->text.assign(view(m).substr(0, 4096));
-  }
-};
-
-errc code_of(hive_status s) {
-  switch (s) {
-    case HIVE_E_CONFIG:
-    case HIVE_E_ARGUMENT: return errc::invalid;
-    case HIVE_E_UNSUPPORTED: return errc::unsupported;
-    case HIVE_E_TIMEOUT: return errc::timeout;
-    case HIVE_E_UNAVAILABLE: return errc::unavailable;
-    case HIVE_E_CORRUPT: return errc::corrupt;
-    case HIVE_E_EXHAUSTED: return errc::exhausted;
-  }
-  return errc::internal;
 }
 
 }  // namespace
@@ -120,16 +102,15 @@ result<std::unique_ptr<instance>> instance::make(component_registry &registry, c
                              {i.options_.name.data(), i.options_.name.size()},
                              {i.options_.json.data(), i.options_.json.size()},
                              what.kind() == HIVE_KIND_GATE ? &gate : nullptr};
-    words said;
-    const hive_error_sink sink{sizeof(hive_error_sink), 0, &said, &words::set};
+    error_words said;
     i.creating_ = true;
     const crash_marker *outer = std::exchange(on_stack, &i.marker_);
     void *self = nullptr;
-    const hive_status s = what.table()->create(&i.host_, &config, &sink, &self);
+    const hive_status s = what.table()->create(&i.host_, &config, said.sink(), &self);
     on_stack = outer;
     i.creating_ = false;
     if (s != HIVE_OK) {
-      return fail(code_of(s), i.component_name_ + " cannot be created: " + (said.text.empty() ? "status " + std::to_string(s) : said.text));
+      return fail(code_of(s), i.component_name_ + " cannot be created: " + said.or_status(s));
     }
     if (self == nullptr) return fail(errc::internal, i.component_name_ + " cannot be created: it answered OK and no instance");
     i.self_ = self;

@@ -20,6 +20,13 @@ struct instance_options {
   std::vector<std::pair<std::string, std::string>> rules;  // gates: custom rules of the step, {field, json}
 };
 
+// A table of calls and the first argument of each.
+template <class Table>
+struct guarded_calls {
+  const Table *table;
+  void *self;
+};
+
 class instance {
  public:
   // Validates, fills defaults, creates. The status carries the path inside the configuration, or the plugin's words.
@@ -40,6 +47,12 @@ class instance {
   const hive_transport_vtable *transport() const { return table<hive_transport_vtable>(HIVE_KIND_TRANSPORT); }
   const hive_engine_vtable *engine() const { return table<hive_engine_vtable>(HIVE_KIND_ENGINE); }
 
+  // The same with a call_frame around each call, for who keeps no frame of his own. Failures are counted and open no circuit:
+  // nothing could stand in. Kernel code that a transport calls back is not taken for the plugin. Requires: of that kind.
+  guarded_calls<hive_storage_vtable> guarded_storage();
+  guarded_calls<hive_transport_vtable> guarded_transport();
+  guarded_calls<hive_engine_vtable> guarded_engine();
+
   // Transport: where host.request_pump goes. Set before start, on the loop that owns it.
   void on_request_pump(void (*f)(void *), void *ctx) { pump_ = f, pump_ctx_ = ctx; }
 
@@ -49,6 +62,7 @@ class instance {
   const call_stats &stats() const { return stats_; }
 
  private:
+  friend class call_frame;
   friend class call;
   instance(component_registry &, const component &, instance_options, host_services &);
   template <class T>
@@ -56,6 +70,7 @@ class instance {
     return what_.kind() == kind ? static_cast<const T *>(what_.table()->vtable) : nullptr;
   }
   struct thunks;
+  struct guarded;
   bool may_log(uint64_t now_ns, uint64_t &dropped);
 
   component_registry &registry_;
@@ -69,6 +84,8 @@ class instance {
   std::shared_ptr<bool> alive_;  // read and cleared on [control] only
   void (*pump_)(void *) = nullptr;
   void *pump_ctx_ = nullptr;
+  hive_transport_events events_{};                        // what a guarded transport raises ...
+  const hive_transport_events *kernel_events_ = nullptr;  // ... and where it goes
   crash_marker marker_;
   plugins::circuit circuit_;
   call_stats stats_;
@@ -78,16 +95,38 @@ class instance {
   uint64_t log_dropped_ = 0;
 };
 
-// Stands on the stack around one call into an instance:
-//   call c(i);  c.result(i.strategy()->select(i.self(), ...));
-class call {
+// Stands on the stack around one call into an instance: its name for the line a crash leaves, the count, the time of one call
+// in 64. No clock is read for the others.
+class call_frame {
  public:
-  explicit call(instance &i) : i_(i), outer_(std::exchange(on_stack, &i.marker_)) {
-    if (call_stats::timed(i.stats_.begin())) start_ = i.services_.now();
+  enum class clock { sampled, never };
+  explicit call_frame(instance &i, clock c = clock::sampled) : i_(i), outer_(std::exchange(on_stack, &i.marker_)) {
+    if (call_stats::timed(i.stats_.begin()) && c == clock::sampled) start_ = i.services_.now();
   }
-  ~call() { finish(); }
-  call(const call &) = delete;
-  call &operator=(const call &) = delete;
+  ~call_frame() { finish(); }
+  call_frame(const call_frame &) = delete;
+  call_frame &operator=(const call_frame &) = delete;
+
+ protected:
+  void finish() {
+    if (done_) return;
+    done_ = true;
+    on_stack = outer_;
+    if (start_ != 0) i_.stats_.took(i_.services_.now() - start_);
+  }
+  instance &i_;
+
+ private:
+  const crash_marker *outer_;
+  uint64_t start_ = 0;
+  bool done_ = false;
+};
+
+// The same for a call that has a fallback:
+//   call c(i);  c.result(i.strategy()->select(i.self(), ...));
+class call : private call_frame {
+ public:
+  explicit call(instance &i) : call_frame(i) {}
 
   // Counts a failure code and feeds the circuit; answers the same status.
   hive_status result(hive_status s) {
@@ -103,18 +142,7 @@ class call {
   void wrong_answer(std::string_view why) { failed(why, true); }
 
  private:
-  void finish() {
-    if (done_) return;
-    done_ = true;
-    on_stack = outer_;
-    if (start_ != 0) i_.stats_.took(i_.services_.now() - start_);
-  }
   void failed(std::string_view why, bool wrong);
-
-  instance &i_;
-  const crash_marker *outer_;
-  uint64_t start_ = 0;
-  bool done_ = false;
 };
 
 }  // namespace hive::plugins

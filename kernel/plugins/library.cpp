@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/dll/shared_library.hpp>
 #include <boost/json.hpp>
 #include <cstring>
@@ -47,6 +48,16 @@ result<std::string> contents(int fd, off_t size) {
     done += static_cast<size_t>(n);
   }
   return bytes;
+}
+
+// Both as they really are: no link in either.
+bool inside(const std::filesystem::path &file, const std::vector<std::string> &folders) {
+  for (const std::string &folder : folders) {
+    std::error_code ec;
+    const auto real = std::filesystem::canonical(folder, ec);
+    if (!ec && std::mismatch(real.begin(), real.end(), file.begin(), file.end()).first == real.end()) return true;
+  }
+  return false;
 }
 
 // What probes have found, by sha256: an unchanged file is probed once.
@@ -120,19 +131,20 @@ result<library_file> library_file::open(const std::string &path) {
   return f;
 }
 
-result<plugin_description> load(int fd) {
+result<plugin_description> load(int fd, bool &mapped) {
   const std::string name = "/proc/self/fd/" + std::to_string(fd);
   static std::mutex mutex;
-  static std::vector<boost::dll::shared_library> &mapped = *new std::vector<boost::dll::shared_library>;  // until exit
+  static std::vector<boost::dll::shared_library> &libraries = *new std::vector<boost::dll::shared_library>;  // until exit
   std::lock_guard lock(mutex);
   try {
     using boost::dll::load_mode::rtld_local;
     using boost::dll::load_mode::rtld_now;
-    mapped.emplace_back(name, rtld_now | rtld_local);
+    libraries.emplace_back(name, rtld_now | rtld_local);
   } catch (const std::exception &e) {
     return fail(errc::invalid, "cannot be loaded: " + without_descriptor(e.what(), name));
   }
-  boost::dll::shared_library &lib = mapped.back();
+  mapped = true;
+  boost::dll::shared_library &lib = libraries.back();
   if (!lib.has(HIVE_PLUGIN_ENTRY_NAME)) {
     return fail(errc::invalid, "does not export " HIVE_PLUGIN_ENTRY_NAME ": it is no plugin, or one for another major version of the ABI");
   }
@@ -140,13 +152,17 @@ result<plugin_description> load(int fd) {
 }
 
 result<plugin_description> load_library(const std::string &path, const std::string &pin, bool trusted, const settings &s,
-                                        std::string &sha256) {
+                                        library_facts &facts) {
   auto file = library_file::open(path);
   if (!file) return file.why();
-  sha256 = file->sha256();
+  facts.sha256 = file->sha256();
+  if (!(trusted ? inside(file->path(), s.trusted_dirs) : inside(file->path(), s.trusted_dirs) || inside(file->path(), s.dirs))) {
+    return fail(errc::denied, "is a link that leads out of the " + std::string(trusted ? "packaged" : "plugin") + " folders, to " + file->path() +
+                                  "; copy the file, or name the folder of the real one in plugins.dirs");
+  }
   if (!pin.empty()) {
     const std::string wanted = lower(pin.rfind("sha256:", 0) == 0 ? std::string_view(pin).substr(7) : std::string_view(pin));
-    if (wanted != sha256) return fail(errc::denied, "is not the pinned file: its sha256 is " + sha256 + ", the pin says " + wanted);
+    if (wanted != facts.sha256) return fail(errc::denied, "is not the pinned file: its sha256 is " + facts.sha256 + ", the pin says " + wanted);
   }
   std::string probed;
   if (!trusted && pin.empty()) {
@@ -154,7 +170,7 @@ result<plugin_description> load_library(const std::string &path, const std::stri
     if (!answer) return answer.why();
     probed = std::move(*answer);
   }
-  auto description = load(file->release());
+  auto description = load(file->release(), facts.mapped);
   if (description && !probed.empty() && trim(probed) != boost::json::serialize(to_json(*description))) {
     return fail(errc::corrupt, "describes itself one way in the probe process and another way here");
   }

@@ -32,11 +32,17 @@ class library_file {
 };
 
 // Loads the descriptor and describes what its entry function answers. Also used by hive-plugin-check. From here on the
-// descriptor stays open for the life of the process.
-result<plugin_description> load(int fd);
+// descriptor stays open for the life of the process. `mapped`: the library is in this process, also when it is refused.
+result<plugin_description> load(int fd, bool &mapped);
 
-// Open, compare with the pin, probe unless pinned or trusted, load. `sha256` is set as soon as it is known.
-result<plugin_description> load_library(const std::string &path, const std::string &pin, bool trusted, const settings &,
-                                        std::string &sha256);
+// What is known of a library whatever becomes of it; set as it becomes known.
+struct library_facts {
+  std::string sha256;
+  bool mapped = false;
+};
+
+// Open, compare with the pin, probe unless pinned or trusted, load. The real file lies in a folder of the settings, for a
+// trusted one in a trusted folder: a link that leads elsewhere is refused.
+result<plugin_description> load_library(const std::string &path, const std::string &pin, bool trusted, const settings &, library_facts &);
 
 }  // namespace hive::plugins

@@ -8,6 +8,8 @@
 #include <set>
 
 #include "base/text.hpp"
+#include "plugins/error_words.hpp"
+#include "plugins/instance.hpp"
 #include "plugins/library.hpp"
 
 namespace hive::plugins {
@@ -46,13 +48,6 @@ std::string list_of(const std::vector<std::string> &names) {
   for (const auto &n : names) out += (out.empty() ? "" : ", ") + n;
   return out.empty() ? "none" : out;
 }
-
-struct words {
-  std::string text;
-  hive_error_sink sink{sizeof(hive_error_sink), 0, this, [](void *ctx, hive_status, hive_str m) noexcept {
-                         static_cast<words *>(ctx)->text.assign(m.ptr, std::min<size_t>(m.len, 4096));
-                       }};
-};
 
 }  // namespace
 
@@ -104,6 +99,7 @@ status component_registry::load(const settings &s) {
                 "there is no " + name + ".so in the plugin folders" + (near.empty() ? "; they hold: " + list_of(names) : "; did you mean \"" + near + "\"?"),
                 where));
     } else if ((*it)->state == library_state::refused) {
+      (*it)->told = true;
       note(fail(errc::invalid, "the plugin \"" + name + "\" (" + (*it)->file + ") was refused: " + (*it)->reason, where));
     }
   };
@@ -137,7 +133,10 @@ void component_registry::load_one(library &l) {
     l.description = hint(l.file);
     return;
   }
-  auto d = load_library(l.file, pin == settings_.pins.end() ? std::string() : pin->second, l.trusted, settings_, l.sha256);
+  library_facts facts;
+  auto d = load_library(l.file, pin == settings_.pins.end() ? std::string() : pin->second, l.trusted, settings_, facts);
+  l.sha256 = std::move(facts.sha256);
+  l.mapped = facts.mapped;
   status st = d ? status() : d.why();
   if (d) {
     l.description = std::move(*d);
@@ -184,6 +183,7 @@ status component_registry::add(const hive_plugin *table, std::string name) {
   auto l = std::make_unique<library>();
   l->name = std::move(name);
   l->file = "built in";
+  l->mapped = true;
   l->trusted = true;
   auto d = describe(table);
   status st = d ? status() : d.why();
@@ -256,15 +256,23 @@ status component_registry::missing_field(std::string_view name) const {
 result<std::string> component_registry::configure(const component &c, std::string_view json, std::string_view instance) const {
   auto text = c.what->options.apply(json);
   if (!text || c.table()->check == nullptr) return text;
-  words said;
+  error_words said;
   const hive_config config{sizeof(hive_config), 0, {instance.data(), instance.size()}, {text->data(), text->size()}, nullptr};
-  const hive_status st = c.table()->check(&config, &said.sink);
+  const hive_status st = c.table()->check(&config, said.sink());
   if (st == HIVE_OK) return text;
-  return fail(errc::invalid, said.text.empty() ? "the plugin refuses this configuration (status " + std::to_string(st) + ")" : said.text);
+  return fail(errc::invalid, said.or_else("the plugin refuses this configuration (status " + std::to_string(st) + ")"));
 }
 
 void component_registry::track(const instance &i) { instances_.push_back(&i); }
-void component_registry::untrack(const instance &i) { std::erase(instances_, &i); }
+void component_registry::untrack(const instance &i) {
+  if (std::erase(instances_, &i) != 0) gone_[{i.what().kind(), i.what().id()}] += i.stats().read();
+}
+
+std::map<std::pair<uint32_t, std::string>, call_stats::totals> component_registry::totals() const {
+  auto out = gone_;
+  for (const instance *i : instances_) out[{i->what().kind(), i->what().id()}] += i->stats().read();
+  return out;
+}
 
 std::string component_registry::configuration(const component &c) const {
   const std::string full = std::string(kind_name(c.kind())) + "/" + c.id();

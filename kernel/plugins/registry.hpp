@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "plugins/description.hpp"
+#include "plugins/guard.hpp"
 #include "plugins/settings.hpp"
 
 namespace hive::plugins {
@@ -23,9 +24,11 @@ struct library {
   std::string name;                  // file name without .so; the name in configuration
   std::string file;                  // path, or "built in"
   std::string sha256;                // empty when never opened
+  bool mapped = false;               // its code is in this process, for the rest of its life; also of one refused after that
   library_state state = library_state::disabled;
   std::string reason;                // why it is not loaded; one sentence
   bool trusted = false;
+  bool told = false;                 // problems() says why it is not loaded
   plugin_description description;    // of a library not loaded: from NAME.plugin.json, else empty
 };
 
@@ -72,6 +75,8 @@ class component_registry {
   // Live instances, for the admin API; they come and go on [control].
   void track(const instance &);
   void untrack(const instance &);
+  // What the instances of each component have counted, those that are gone included. {kind, id}.
+  std::map<std::pair<uint32_t, std::string>, call_stats::totals> totals() const;
   template <class F>
   void each_instance(F &&f) const {
     for (const instance *i : instances_) f(*i);
@@ -89,6 +94,7 @@ class component_registry {
   std::map<key, component> components_;
   std::map<std::string, gate_field, std::less<>> fields_;
   std::vector<const instance *> instances_;
+  std::map<key, call_stats::totals> gone_;             // counted by instances that are untracked
 };
 
 }  // namespace hive::plugins

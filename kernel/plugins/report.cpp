@@ -30,7 +30,7 @@ json::object instance_json(const instance &i) {
 }
 
 json::object library_json(const component_registry &r, const library &l) {
-  json::object o{{"name", l.name}, {"file", l.file}, {"state", to_string(l.state)}, {"packaged", l.trusted}};
+  json::object o{{"name", l.name}, {"file", l.file}, {"state", to_string(l.state)}, {"mapped", l.mapped}, {"packaged", l.trusted}};
   if (!l.sha256.empty()) o["sha256"] = l.sha256;
   if (!l.reason.empty()) o["reason"] = l.reason;
   const auto d = to_json(l.description);
@@ -77,7 +77,7 @@ std::string table(const component_registry &r) {
       for (size_t i = 0; i < c.fields.size(); ++i) components += (i == 0 ? " (" : " ") + c.fields[i].name + (i + 1 == c.fields.size() ? ")" : "");
     }
     out += components.empty() ? "-\n" : components + "\n";
-    if (!l->reason.empty()) out += "    " + l->reason + "\n";
+    if (!l->reason.empty()) out += "    " + l->reason + (l->mapped && l->state != library_state::loaded ? "; its code stays mapped in this process\n" : "\n");
   }
   return out;
 }

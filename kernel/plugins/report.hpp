@@ -8,7 +8,7 @@
 
 namespace hive::plugins {
 
-// {"plugins": [{name, file, sha256, version, vendor, abi, abi_host, state, reason, components: [...], instances: [...]}]}
+// {"plugins": [{name, file, sha256, mapped, version, vendor, abi, abi_host, state, reason, components: [...], instances: [...]}]}
 boost::json::value report(const component_registry &);
 // One of them, null when there is no such library.
 boost::json::value report(const component_registry &, std::string_view library_name);

@@ -1,14 +1,9 @@
 #include "tenancy/credential.hpp"
 
-#include <optional>
-
 #include "base/text.hpp"
 
 namespace hive::tenancy {
 
-namespace {
-
-// The key in an Authorization value; nothing when the value is blank; "" for a scheme that is not ours.
 std::optional<std::string_view> key_in(std::string_view value) {
   value = trim(value);
   if (value.empty()) return std::nullopt;
@@ -19,8 +14,6 @@ std::optional<std::string_view> key_in(std::string_view value) {
   }
   return gap == std::string_view::npos ? value : std::string_view();
 }
-
-}  // namespace
 
 credential credential_of(std::span<const http::field> fields) {
   std::optional<std::string_view> found;

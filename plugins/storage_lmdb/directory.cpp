@@ -124,6 +124,14 @@ directory_lock::~directory_lock() {
   if (fd_ >= 0) ::close(fd_);
 }
 
+void erase_data(const std::string &directory) {
+  for (const char *name : {"/data.mdb", "/lock.mdb"}) {
+    const std::string file = directory + name;
+    if (::unlink(file.c_str()) != 0 && errno != ENOENT)
+      throw failure(HIVE_E_UNAVAILABLE, "reset: cannot erase '" + file + "': " + errno_text(errno));
+  }
+}
+
 std::uint64_t check_data_file(const std::string &file) {
   const descriptor fd(file, O_RDONLY | O_NONBLOCK);
   if (fd.get() < 0) {

@@ -24,6 +24,10 @@ class directory_lock {
   int fd_ = -1;
 };
 
+// Removes LMDB's two files, whatever is in them; the lock and what else lies there stay. Requires: the directory's lock is held.
+// Throws HIVE_E_UNAVAILABLE.
+void erase_data(const std::string &directory);
+
 // Reads the two header pages of `data.mdb`. Answers the bytes in use (pages times page size), 0 when there is no file
 // yet. Throws HIVE_E_CORRUPT when it is no LMDB file or shorter than its pages.
 std::uint64_t check_data_file(const std::string &file);

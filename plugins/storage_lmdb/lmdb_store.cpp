@@ -59,6 +59,7 @@ lmdb_store::lmdb_store(const sdk::setup &s)
       first_map_(static_cast<std::uint64_t>(s.options.integer("map_size_mb", 64)) * mib),
       max_map_(static_cast<std::uint64_t>(s.options.integer("max_map_size_mb", 4096)) * mib),
       sync_(s.options.boolean("sync", true)),
+      reset_(s.options.boolean("reset", false)),
       growths_(host_.counter("map_growths_total", "Times the map was made larger")),
       full_(host_.counter("map_full_total", "Writes refused because the map had reached max_map_size_mb")) {
   check(s.options);
@@ -109,6 +110,8 @@ void lmdb_store::open() {
     host_.warn("the store in '" + path_ + "' lies on a network file system (" + network +
                "): its locks and its memory map are not reliable there; use a local disk");
   auto held = std::make_unique<directory_lock>(path_);
+  if (reset_) erase_data(path_);
+  reset_ = false;
   const std::uint64_t used = check_data_file(data_file_);
   if (used > max_map_)
     host_.warn("the store in '" + path_ + "' already holds " + std::to_string(used / mib) + " MiB, more than max_map_size_mb " +

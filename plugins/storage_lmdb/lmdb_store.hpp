@@ -25,7 +25,8 @@ class lmdb_store {
       R"("path":{"type":"string","minLength":1},)"
       R"("map_size_mb":{"type":"integer","minimum":1,"maximum":1048576,"default":64},)"
       R"("max_map_size_mb":{"type":"integer","minimum":1,"maximum":1048576,"default":4096},)"
-      R"("sync":{"type":"boolean","default":true}}})";
+      R"("sync":{"type":"boolean","default":true},)"
+      R"("reset":{"type":"boolean","default":false}}})";
 
   explicit lmdb_store(const sdk::setup &s);
   ~lmdb_store() { close(); }
@@ -60,6 +61,7 @@ class lmdb_store {
   const std::uint64_t first_map_;
   const std::uint64_t max_map_;
   const bool sync_;
+  bool reset_;  // the next open erases
   sdk::host::metric growths_, full_;
 
   std::recursive_mutex mutex_;  // everything below

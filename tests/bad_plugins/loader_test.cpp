@@ -49,6 +49,15 @@ class loader : public testing::Test {
     return none;
   }
 
+  // By the kernel's word.
+  static bool is_mapped(const std::string &file) {
+    std::ifstream maps("/proc/self/maps");
+    for (std::string line; std::getline(maps, line);) {
+      if (line.ends_with(" " + file)) return true;
+    }
+    return false;
+  }
+
   std::string dir_;
   settings settings_;
 };
@@ -96,6 +105,70 @@ INSTANTIATE_TEST_SUITE_P(
                     bad_case{"crashing_constructor", "crashed while it was loaded in a probe process"},
                     bad_case{"exiting_constructor", "ended its probe process while it was loaded"}),
     [](const auto &one) { return one.param.name; });
+
+TEST_F(loader, says_truthfully_what_is_mapped) {
+  const std::string good = put_good("strategy_least_loaded");
+  const std::string probed = put_bad("null_entry"), pinned = put_bad("bad_id"), two_faced = put_bad("two_faced"), taken = put_bad("taken_id");
+  const std::string unresolved = put_bad("unresolved"), disabled = put_good("gate_srtt");
+  settings_.disable = {"gate_srtt"};
+  component_registry hashes;
+  (void)hashes.load(settings_);
+  settings_.pins = {{"bad_id", of(hashes, "bad_id").sha256}, {"unresolved", of(hashes, "unresolved").sha256}};
+  component_registry r;
+  (void)r.load(settings_);
+  EXPECT_EQ(of(r, "two_faced").reason, "describes itself one way in the probe process and another way here");
+  EXPECT_EQ(of(r, "bad_id").state, library_state::refused);
+  for (const auto &[name, file, mapped] : {std::tuple{"strategy_least_loaded", good, true}, {"null_entry", probed, false}, {"bad_id", pinned, true},
+                                           {"two_faced", two_faced, true}, {"taken_id", taken, true}, {"unresolved", unresolved, false},
+                                           {"gate_srtt", disabled, false}}) {
+    EXPECT_EQ(report(r, name).at("mapped"), mapped) << name;
+    EXPECT_EQ(is_mapped(fs::canonical(file).string()), mapped) << name;
+  }
+  EXPECT_THAT(table(r), HasSubstr("another way here; its code stays mapped in this process\n"));
+  EXPECT_THAT(table(r), HasSubstr("its entry function answered null: it does not want to load here\n"));
+}
+
+TEST_F(loader, lists_a_component_of_an_unknown_kind_and_uses_the_others) {
+  put_bad("unknown_kind");
+  component_registry r;
+  ASSERT_TRUE(r.load(settings_).ok()) << of(r, "unknown_kind").reason;
+  const auto shown = report(r, "unknown_kind");
+  EXPECT_EQ(shown.at("state"), "loaded");
+  EXPECT_EQ(shown.at("components").at(0).at("kind"), "unknown");
+  EXPECT_EQ(shown.at("components").at(0).at("id"), "later");
+  EXPECT_EQ(r.find(99, "later"), nullptr);
+  EXPECT_NE(r.find(HIVE_KIND_STRATEGY, "today"), nullptr);
+  EXPECT_THAT(table(r), HasSubstr("unknown/later, strategy/today"));
+}
+
+TEST_F(loader, follows_a_link_within_its_folders_only) {
+  const std::string elsewhere = dir_ + "/elsewhere";
+  fs::create_directory(elsewhere);
+  settings_.dirs = {dir_ + "/here"};
+  fs::create_directory(dir_ + "/here");
+  fs::copy_file(GOOD_DIR "/strategy_least_loaded.so", elsewhere + "/out.so");
+  fs::copy_file(GOOD_DIR "/strategy_power_of_two.so", dir_ + "/here/real.so.1");
+  for (const std::string &file : {elsewhere + "/out.so", dir_ + "/here/real.so.1"}) ASSERT_EQ(chmod(file.c_str(), 0644), 0);
+  fs::create_symlink(elsewhere + "/out.so", dir_ + "/here/out.so");
+  fs::create_symlink("real.so.1", dir_ + "/here/within.so");
+  settings_.enable = {"out", "within"};
+  component_registry r;
+  (void)r.load(settings_);
+  EXPECT_EQ(of(r, "within").state, library_state::loaded) << of(r, "within").reason;
+  EXPECT_THAT(of(r, "out").reason, StartsWith("is a link that leads out of the plugin folders, to " + fs::canonical(elsewhere).string() + "/out.so; copy"));
+  EXPECT_FALSE(of(r, "out").mapped);
+  settings_.dirs.push_back(elsewhere);
+  component_registry named;
+  EXPECT_TRUE(named.load(settings_).ok());
+  EXPECT_EQ(of(named, "out").state, library_state::loaded) << of(named, "out").reason;
+
+  // What is packaged is not probed, so it may not lead to what would be.
+  settings_.trusted_dirs = {dir_ + "/here"};
+  settings_.dirs = {elsewhere};
+  component_registry packaged;
+  (void)packaged.load(settings_);
+  EXPECT_THAT(of(packaged, "out").reason, HasSubstr("leads out of the packaged folders"));
+}
 
 TEST_F(loader, refuses_a_library_that_hangs_when_loaded) {
   put_bad("hanging_constructor");

@@ -59,6 +59,37 @@ TEST_F(lmdb, keeps_records_over_a_restart_in_a_private_directory) {
   EXPECT_TRUE(s.log.empty()) << s.log[0];
 }
 
+TEST_F(lmdb, erases_its_data_at_the_first_open_when_told_to) {
+  fill();
+  std::ofstream(path + "/of the operator") << "x";
+  const std::string erasing = R"({"path":")" + path + R"(","reset":true})";
+  {
+    loaded_storage s("storage_lmdb", erasing);
+    ASSERT_EQ(s.open(), HIVE_OK) << s.words;
+    EXPECT_EQ(s.value("a"), std::nullopt);
+    ASSERT_EQ(s.write({put("b", "kept")}), HIVE_OK);
+    s.close();
+    ASSERT_EQ(s.open(), HIVE_OK) << s.words;
+    EXPECT_EQ(s.value("b"), "kept");
+  }
+  EXPECT_TRUE(std::filesystem::exists(path + "/of the operator"));
+  std::ofstream(data, std::ios::trunc) << std::string(65536, '\xa5');
+  loaded_storage s("storage_lmdb", erasing);
+  EXPECT_EQ(s.open(), HIVE_OK) << "what was unreadable is gone too: " << s.words;
+}
+
+TEST_F(lmdb, erases_nothing_that_another_instance_has_open) {
+  loaded_storage running("storage_lmdb", config(path));
+  ASSERT_EQ(running.open(), HIVE_OK);
+  ASSERT_EQ(running.write({put("a", "1")}), HIVE_OK);
+  loaded_storage second("storage_lmdb", R"({"path":")" + path + R"(","reset":true})");
+  EXPECT_EQ(second.open(), HIVE_E_UNAVAILABLE);
+  EXPECT_NE(second.words.find("already open in this process"), std::string::npos) << second.words;
+  running.close();
+  ASSERT_EQ(running.open(), HIVE_OK) << running.words;
+  EXPECT_EQ(running.value("a"), "1");
+}
+
 TEST_F(lmdb, holds_every_acknowledged_write_after_kill_9) {
   int acknowledged = 0;
   for (int round = 0; round < 4; ++round) {

@@ -6,7 +6,7 @@
 # Everything listens on loopback, on ports the system chose; state lives in a fresh folder. Ends with Ctrl-C.
 set -euo pipefail
 top=$(cd "$(dirname "$0")/../.." && pwd)
-bin=$top/build/release/bin
+bin=${HIVE_BUILD:-$top/build/release}/bin
 state=$(mktemp -d)
 pids=()
 stop() {

@@ -1,6 +1,7 @@
 """What an operator sees: admin API, metrics, plugins, configuration."""
 import json
 import shutil
+import socket
 import subprocess
 
 import httpx
@@ -45,6 +46,30 @@ def test_routing_table_row_has_the_sheets_shape(simple):
     assert row["hardware"]["memory"]["total_bytes"] > 0
     assert simple.admin("/admin/agents/" + simple.agent.peer_id).json()["peer_id"] == simple.agent.peer_id
     assert simple.admin("/admin/agents/nobody").status_code == 404
+    listed = simple.admin("/admin/agents").json()
+    assert listed["total"] == 1 and [a["peer_id"] for a in listed["agents"]] == [simple.agent.peer_id]
+    assert set(listed["agents"][0]) == set(row)
+
+
+def test_head_answers_as_get_without_a_body(simple):
+    admin = {"Authorization": f"Bearer {ADMIN_KEY}"}
+    with socket.create_connection(simple.url[7:].split(":")) as wire:  # one connection: a body would be taken for the next answer
+        file = wire.makefile("rb")
+        for path in ("/health", "/health/ready", "/v1/models", "/v1/models/sim-model", "/admin/health", "/admin/routing-table", "/admin/agents",
+                     "/admin/agents/" + simple.agent.peer_id, "/admin/agents/nobody", "/admin/models", "/admin/models/sim-model",
+                     "/admin/storage", "/admin/plugins", "/admin/plugins/gate_srtt"):
+            got = httpx.get(simple.url + path, headers=admin)
+            wire.sendall(f"HEAD {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {ADMIN_KEY}\r\n\r\n".encode())
+            status = file.readline().split()[1]
+            fields = {}
+            while (line := file.readline().strip()):
+                name, value = line.decode().split(": ", 1)
+                fields[name.lower()] = value
+            assert int(status) == got.status_code == (404 if path.endswith("nobody") else 200), path
+            assert fields["content-type"] == got.headers["content-type"], path
+            assert int(fields["content-length"]) > 0, path
+    for path in ("/admin/metrics/reset", "/v1/chat/completions"):
+        assert httpx.head(simple.url + path, headers=admin).status_code == 405, path
 
 
 def test_storage_page(simple):
@@ -59,7 +84,7 @@ def test_plugins_page(simple):
     for name in ("strategy_least_loaded", "strategy_power_of_two", "gate_srtt", "gate_hardware", "storage_lmdb", "storage_memory",
                  "transport_zmq", "transport_inproc", "engine_vllm", "engine_llamacpp"):
         assert listed[name]["state"] == "loaded", listed[name]
-        assert len(listed[name]["sha256"]) == 64
+        assert len(listed[name]["sha256"]) == 64 and listed[name]["mapped"]
     assert simple.admin("/admin/plugins/gate_srtt").json()["name"] == "gate_srtt"
     assert simple.admin("/admin/plugins/nope").status_code == 404
 
@@ -82,6 +107,11 @@ def test_the_exposition_passes_promtool_and_counts(simple):
     assert simple.metric("hivenet_router_policy_primary_routed_total", model="sim-model") == 3
     assert simple.metric("process_resident_memory_bytes") > 1e6
     assert simple.metric("hivenet_router_plugin_info", kind="strategy", component="least-loaded") == 1
+    for kind, component in (("strategy", "least-loaded"), ("transport", "zmq"), ("storage", "lmdb")):
+        assert simple.metric("hivenet_router_plugin_calls_total", kind=kind, component=component) > 0, kind
+        assert simple.metric("hivenet_router_plugin_errors_total", kind=kind, component=component) == 0, kind
+        assert simple.metric("hivenet_router_plugin_call_seconds_count", kind=kind, component=component) > 0, kind
+    assert simple.metric("http_server_connections_accepted_total") > 0 and simple.metric("hivenet_router_history_read_errors_total") == 0
     assert 'model="nobody"' not in text, "a caller's text never becomes a label"
 
 

@@ -214,6 +214,7 @@ def test_rotation_by_rename_and_signal_by_copytruncate_and_by_deletion_loses_no_
     ask()
     assert [l["request_id"] for l in lines(path)] == [ID.format(number)]
     assert trail.metric("hivenet_router_audit_lines_dropped_total") == 0
+    assert "policy loaded" not in trail.router.log(), "SIGHUP found no policy file to load"
 
 
 def test_a_pipe_nobody_reads_and_a_full_disk_stop_no_request(stack):

@@ -5,6 +5,7 @@ before the key is looked at, a filter on the list alone, the first of two creden
 """
 import hashlib
 import json
+import shlex
 import signal
 import socket
 import subprocess
@@ -12,7 +13,7 @@ import time
 
 import httpx
 import pytest
-from conftest import ADMIN_KEY, BIN, wait_for
+from conftest import ADMIN_KEY, BIN, Process, wait_for
 
 ACME = "sk-hivenet-acme-key-of-the-end-to-end-tests"
 BETA = "sk-hivenet-beta-key-of-the-end-to-end-tests"
@@ -217,10 +218,27 @@ def test_keygen_makes_a_key_that_its_own_entry_opens_for(stack):
     assert run().stdout.count("my-tenant") == 2
 
 
-def test_without_keys_an_unnamed_address_is_this_host_only_and_with_keys_every_one(stack):
+def test_without_keys_every_address_is_served_where_that_is_asked_for_with_a_warning(stack):
     stack.start_router(http=":0")
     assert stack.router.said["http"].startswith(("0.0.0.0:", "[::]:"))
     wait_for("warned", lambda: "open to everybody" in stack.router.log())
+
+
+CAN_UNSHARE = subprocess.run(["unshare", "-rn", "ip", "link", "set", "lo", "up"], capture_output=True).returncode == 0
+
+
+@pytest.mark.skipif(not CAN_UNSHARE, reason="no network namespace of our own")
+@pytest.mark.parametrize("keys,bound", [(False, ["127.0.0.1:8080"]), (True, ["0.0.0.0:8080", "[::]:8080"])])
+def test_without_a_named_address_it_is_this_host_only_and_with_keys_every_one(stack, keys, bound):
+    """In a network namespace, where the default port is free whatever runs here."""
+    (stack.folder / "auth.yaml").write_text(DEFAULT)
+    args = [BIN / "hivenet-router", "--metrics-port", "127.0.0.1:0", "--link-listen", "127.0.0.1:0", "--disk-db-path", stack.folder / "db",
+            *(["--auth-config-file", stack.folder / "auth.yaml"] if keys else [])]
+    inside = "ip link set lo up && exec " + shlex.join(map(str, args))
+    router = stack.keep(Process("router", ["unshare", "-rn", "sh", "-c", inside], stack.folder,
+                                {"HIVENET_ROUTER_AUDIT_LOG_PATH": "off", "HIVENET_ROUTER_JWT_SECRET": stack.secret}))
+    assert router.ready()["http"] in bound
+    assert "open to everybody who reaches it" not in router.log()
 
 
 def test_tenants_reach_metrics_and_the_log_without_secrets(guarded):

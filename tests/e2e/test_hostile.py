@@ -616,7 +616,11 @@ def test_a_start_that_cannot_work_ends_at_once_and_says_why(stack):
     a_file = stack.folder / "file"
     a_file.write_text("x")
     environment = {"HIVENET_ROUTER_JWT_SECRET": stack.secret, "PATH": os.environ["PATH"]}
+    data = stack.folder / "db" / "data.mdb"
+    inode = data.stat().st_ino
     for flags, said in ((["--disk-db-path", stack.folder / "db"], "in use"), (["--disk-db-path", broken], "data.mdb"),
+                        (["--disk-db-path", stack.folder / "db", "--reset-disk-db"], f"in use by process {stack.router.pid}"),
+                        (["--storage", "memory", "--reset-disk-db"], 'the storage "memory" has no option "reset"'),
                         (["--disk-db-path", a_file], "not a directory"), (["--policy-file", "/dev/zero"], "not a regular file"),
                         (["--policy-file", stack.folder], "not a regular file"), (["--config", "/dev/zero"], "not a regular file"),
                         (["--http-port", stack.url[7:]], "http-port")):
@@ -625,6 +629,9 @@ def test_a_start_that_cannot_work_ends_at_once_and_says_why(stack):
                               capture_output=True, text=True, timeout=10)
         assert done.returncode == 1 and said in done.stderr, (flags, done)
     assert stack.admin("/admin/health").status_code == 200, "the first one is not disturbed"
+    assert data.stat().st_ino == inode, "nor is its database"
+    stack.start_router("--disk-db-path", broken, "--reset-disk-db")
+    assert stack.admin("/admin/storage").json()["disk_db"]["entries"] == 0
 
 
 def test_the_descriptor_limit_is_raised_and_its_end_survived(stack):
@@ -642,6 +649,9 @@ def test_the_descriptor_limit_is_raised_and_its_end_survived(stack):
     for s in crowd:
         s.close()
     wait_for("it serves again", lambda: stack.chat(max_tokens=1).status_code == 200)
+    assert stack.metric("http_server_accept_failures_total") > 0
+    lines = wait_for("it says so", lambda: stack.router.log().count("no descriptors or no memory for a new connection"))
+    assert lines <= 5
 
 
 def test_a_second_sigterm_ends_a_drain(simple):

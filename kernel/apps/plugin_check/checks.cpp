@@ -12,6 +12,7 @@
 #include <set>
 
 #include "hive/check/sample_pool.hpp"
+#include "plugins/error_words.hpp"
 #include "plugins/library.hpp"
 
 namespace hive::check {
@@ -92,12 +93,9 @@ class made {
     if (!json) throw skipped(label(c) + " needs configuration (--config): " + json.why().text());
     const hive_gate_setup gate{sizeof(hive_gate_setup), 0, nullptr};
     const hive_config conf{sizeof(hive_config), 0, HIVE_STR("check"), {json->data(), json->size()}, c.kind == HIVE_KIND_GATE ? &gate : nullptr};
-    std::string words;
-    const hive_error_sink sink{sizeof(hive_error_sink), 0, &words, [](void *ctx, hive_status, hive_str m) noexcept {
-                                 static_cast<std::string *>(ctx)->assign(m.ptr, m.len);
-                               }};
-    const hive_status st = c.table->create(host_.table(), &conf, &sink, &self_);
-    require(st == HIVE_OK, label(c) + " cannot be created: " + (words.empty() ? "status " + std::to_string(st) : words));
+    plugins::error_words why;
+    const hive_status st = c.table->create(host_.table(), &conf, why.sink(), &self_);
+    require(st == HIVE_OK, label(c) + " cannot be created: " + why.or_status(st));
     require(self_ != nullptr, label(c) + ": create answered OK and no instance");
   }
   ~made() {
@@ -256,7 +254,8 @@ void engine_garbage(const subject &s) {
 plugins::plugin_description load_subject(const std::string &path) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) throw broken("cannot be opened: " + std::string(std::strerror(errno)));
-  auto d = plugins::load(fd);
+  bool mapped = false;
+  auto d = plugins::load(fd, mapped);
   if (!d) throw broken(d.why().text());
   return std::move(*d);
 }
