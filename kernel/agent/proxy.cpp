@@ -209,6 +209,7 @@ proxy::proxy(loop &l, const engine_codec &codec, http::origin origin, slot_count
     : loop_(l), codec_(codec), slots_(slots), options_(options), client_(l, std::move(origin), [&] {
         http::client_options o;
         o.max_kept = slots.capacity;
+        o.max_answer_bytes = options.max_answer_bytes;
         o.requests_per_connection = codec.description().requests_per_connection;
         if (codec.description().idle_limit_ms != 0) o.idle_limit_ns = codec.description().idle_limit_ms * ns_per_ms;
         return o;

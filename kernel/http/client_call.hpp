@@ -101,6 +101,7 @@ class running_call final : public call, private connect_events, private turn_tas
   void send_some();
   void process();
   bool take_head();
+  uint64_t body_cap() const;
   void start_body();
   void retry();
   void finish();
