@@ -96,9 +96,12 @@ class proxied_request final : public link::agent_stream_events, private http::ca
     if (head.status == 200 && (events || !buffered_head_)) {
       mode_ = mode::relay;
       if (events && release_at_head_) free_slot();
-      if (!owner_.codec_.usage_in_characters()) return stream_.head(head, events);
+      const bool characters = owner_.codec_.usage_in_characters();
+      const bool until_close = events && head.until_close;
+      if (!characters && !until_close) return stream_.head(head, events);
       std::vector<http::field> fields(head.fields.begin(), head.fields.end());
-      fields.push_back({":usage", "characters"});
+      if (characters) fields.push_back({":usage", "characters"});
+      if (until_close) fields.push_back({":body", "until_close"});
       return stream_.head({head.status, fields}, events);
     }
     mode_ = head.status == 200 ? mode::hold : mode::error;
@@ -115,9 +118,11 @@ class proxied_request final : public link::agent_stream_events, private http::ca
         if (held_.size() > owner_.options_.buffered_answer_bytes) release_held();
         return;
       case mode::error:
-        if (held_.size() < owner_.options_.error_body_bytes)
-          held_.append(bytes.substr(0, owner_.options_.error_body_bytes - held_.size()));
-        return;
+        cut_ = held_.size() + bytes.size() > owner_.options_.error_body_bytes;
+        held_.append(bytes.substr(0, owner_.options_.error_body_bytes - held_.size()));
+        if (!cut_) return;
+        call_.reset();  // what follows would change no judgement
+        return judge();
       case mode::none: return;
     }
   }
@@ -178,8 +183,9 @@ class proxied_request final : public link::agent_stream_events, private http::ca
     ++owner_.counters_.failed;
     fields.push_back({":class", class_name(found.verdict)});
     if (!found.message.empty()) fields.push_back({":message", found.message});
+    if (cut_) fields.push_back({":body", "cut"});
     stream_.head({status_, fields}, false);
-    if (!held_.empty()) stream_.data(held_);
+    if (!held_.empty() && !cut_) stream_.data(held_);
     stream_.end({});
   }
 
@@ -202,6 +208,7 @@ class proxied_request final : public link::agent_stream_events, private http::ca
   int status_ = 0;
   std::vector<std::pair<std::string, std::string>> fields_;
   std::string held_;
+  bool cut_ = false;  // held_ is the beginning of an error body too long to be passed on
   bool over_ = false;
 };
 
