@@ -84,6 +84,7 @@ namespace {
 proxy_options proxy_options_of(const agent_options &o) {
   proxy_options p;
   p.http_timeout_ns = o.http_timeout_ns;
+  p.max_answer_bytes = o.max_answer_bytes;
   p.extra_routes = o.extra_routes;
   return p;
 }

@@ -95,9 +95,12 @@ class proxied_request final : public link::agent_stream_events, private http::ca
     if (head.status == 200 && (events || !buffered_head_)) {
       mode_ = mode::relay;
       if (events && release_at_head_) free_slot();
-      if (!owner_.codec_.usage_in_characters()) return stream_.head(head, events);
+      const bool characters = owner_.codec_.usage_in_characters();
+      const bool until_close = events && head.until_close;
+      if (!characters && !until_close) return stream_.head(head, events);
       std::vector<http::field> fields(head.fields.begin(), head.fields.end());
-      fields.push_back({":usage", "characters"});
+      if (characters) fields.push_back({":usage", "characters"});
+      if (until_close) fields.push_back({":body", "until_close"});
       return stream_.head({head.status, fields}, events);
     }
     mode_ = head.status == 200 ? mode::hold : mode::error;
@@ -114,9 +117,11 @@ class proxied_request final : public link::agent_stream_events, private http::ca
         if (held_.size() > owner_.options_.buffered_answer_bytes) release_held();
         return;
       case mode::error:
-        if (held_.size() < owner_.options_.error_body_bytes)
-          held_.append(bytes.substr(0, owner_.options_.error_body_bytes - held_.size()));
-        return;
+        cut_ = held_.size() + bytes.size() > owner_.options_.error_body_bytes;
+        held_.append(bytes.substr(0, owner_.options_.error_body_bytes - held_.size()));
+        if (!cut_) return;
+        call_.reset();  // what follows would change no judgement
+        return judge();
       case mode::none: return;
     }
   }
@@ -172,8 +177,9 @@ class proxied_request final : public link::agent_stream_events, private http::ca
     }
     fields.push_back({":class", class_name(found.verdict)});
     if (!found.message.empty()) fields.push_back({":message", found.message});
+    if (cut_) fields.push_back({":body", "cut"});
     stream_.head({status_, fields}, false);
-    if (!held_.empty()) stream_.data(held_);
+    if (!held_.empty() && !cut_) stream_.data(held_);
     stream_.end({});
   }
 
@@ -194,12 +200,14 @@ class proxied_request final : public link::agent_stream_events, private http::ca
   int status_ = 0;
   std::vector<std::pair<std::string, std::string>> fields_;
   std::string held_;
+  bool cut_ = false;  // held_ is the beginning of an error body too long to be passed on
 };
 
 proxy::proxy(loop &l, const engine_codec &codec, http::origin origin, slot_count &slots, const proxy_options &options)
     : loop_(l), codec_(codec), slots_(slots), options_(options), client_(l, std::move(origin), [&] {
         http::client_options o;
         o.max_kept = slots.capacity;
+        o.max_answer_bytes = options.max_answer_bytes;
         o.requests_per_connection = codec.description().requests_per_connection;
         if (codec.description().idle_limit_ms != 0) o.idle_limit_ns = codec.description().idle_limit_ms * ns_per_ms;
         return o;

@@ -24,6 +24,7 @@ agent::agent_options agent_options_of(const config::agent_settings &s) {
   o.gpu_devices_file = s.gpu_devices_file;
   o.extra_routes = s.extra_routes;
   o.http_timeout_ns = s.http_timeout.ns;
+  o.max_answer_bytes = s.max_answer.bytes;
   o.stream_write_timeout_ns = s.stream_write_timeout.ns;
   o.goodbye_ns = s.shutdown_timeout.ns;
   o.hardware_interval_ns = s.hardware_sample_interval.ns;

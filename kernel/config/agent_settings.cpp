@@ -69,6 +69,8 @@ void add_engine(table &t, agent_settings &a, bool embedded) {
           "Serves POST /v1/NAME, too, if a router allows it. Not needed for " + known_route_names() + ".")
         .repeatable().check(is_route).shown_as("NAME[=CAPABILITY]");
   t.add("http-timeout", &a.http_timeout, "120s", "Longest engine request, answer included.").range(100 * ms, day);
+  t.add("max-answer-bytes", &a.max_answer, "64MiB",
+        "Largest answer of the engine that is no event stream; a larger one is a failure. 0 = no limit.").range(0, 1ULL << 40);
   t.add("health-check-interval", &a.health_check_interval, "2s",
         "Period of the engine's health check.").range(50 * ms, hour);
   t.add("model-check-interval", &a.model_check_interval, "30s",

@@ -22,6 +22,7 @@ struct agent_settings : program_settings {
   std::string capability;           // llm | embedding | reranker
   int64_t capacity = 0;
   duration http_timeout;
+  byte_count max_answer;            // 0 = no limit
   std::vector<allowed_route> extra_routes;  // resolved
   duration health_check_interval, model_check_interval;
   duration backend_busy_limit;

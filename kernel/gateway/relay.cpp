@@ -177,7 +177,9 @@ void relay::dispatch() {
   engine_fields_.clear();
   engine_class_.clear();
   engine_message_.clear();
-  usage_in_characters_ = false;
+  usage_in_characters_ = until_close_ = error_cut_ = encoded_ = false;
+  encoded_bytes_ = 0;
+  exclude_ = true;
   sampled_ = false;
   dispatched_ns_ = now_ns();
 
@@ -224,11 +226,11 @@ void relay::dispatch() {
 
 void relay::retry(attempt_result result, api_error error, std::string_view cause) {
   stream_.reset();
-  exclude_ = cause != link::to_string(link::cause::busy);
   context_.records.on_attempt_failed(agent_, scan_.model, cause);
   last_error_ = std::move(error);
   end_attempt(result);
   scanner_.reset();
+  filter_.reset();
   usage_ = {};
   mode_ = mode::none;
   let_go();
@@ -272,9 +274,12 @@ void relay::settle_usage() {
     take_usage({facts.usage.prompt, facts.usage.completion, 0, facts.usage.present});
     text_bytes = facts.delta_bytes;
     whole = facts.finished || facts.done;
-  } else if (!usage_.known && !committed_ && route_.capability == "llm") {
+  } else if (!usage_.known && !committed_ && !encoded_ && route_.capability == "llm") {
     text_bytes = answer_text_bytes(held_);
   }
+  // Of a compressed answer only the size is known. What repeats from event to event costs next to nothing in it, so that its
+  // bytes are about those of the text.
+  if (encoded_ && route_.capability == "llm") text_bytes = encoded_bytes_;
   if (usage_.known && whole) return;
   // Some engines tell the prompt first and a count that grows: of a cut stream the larger is nearer.
   const uint64_t counted = simple_output_tokens(text_bytes);

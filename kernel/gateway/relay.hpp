@@ -125,6 +125,7 @@ class relay final : public http::responder,
   void finish_stream();
   void finish_buffered();
   void judge_engine_error();
+  std::string_view refusal_code() const;
   // The attempt is over and nothing of it was passed on.
   void retry(routing::attempt_result, api_error, std::string_view cause);
   void take_usage(link::usage told);
@@ -159,7 +160,7 @@ class relay final : public http::responder,
   std::string step_;
   bool attempt_open_ = false;
   bool sampled_ = false;                   // this attempt has given its latency sample
-  bool exclude_ = false;                   // a refusing agent is not asked again for this request
+  bool exclude_ = true;                    // a refusing agent is not asked again for this request, unless it was only busy
   uint64_t dispatched_ns_ = 0;
   std::unique_ptr<link::router_stream> stream_;
 
@@ -169,6 +170,10 @@ class relay final : public http::responder,
   std::string engine_class_;               // ":class" of HEAD, the adapter's verdict
   std::string engine_message_;
   bool usage_in_characters_ = false;       // ":usage" of HEAD
+  bool until_close_ = false;               // ":body" of HEAD: nothing but a closed connection ended the engine's stream
+  bool error_cut_ = false;                 // likewise: the engine's error body was too long and is not passed on
+  bool encoded_ = false;                   // Content-Encoding: bytes that nothing can be read in
+  uint64_t encoded_bytes_ = 0;             // of it so far
   std::vector<std::pair<std::string, std::string>> engine_fields_;
   std::string held_;                       // answer bytes not passed on yet
   byte_claim held_claim_;

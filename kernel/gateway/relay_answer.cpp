@@ -25,8 +25,13 @@ void relay::collect_engine_headers(std::span<const http::field> fields) {
     if (f.name == ":class") engine_class_ = f.value;
     else if (f.name == ":message") engine_message_ = f.value;
     else if (f.name == ":usage") usage_in_characters_ = f.value == "characters";
-    else if (f.name.substr(0, 1) == ":" || !goes_to_client(f.name)) continue;
-    else engine_fields_.emplace_back(f.name, f.value);
+    else if (f.name == ":body") {
+      until_close_ = f.value == "until_close";
+      error_cut_ = f.value == "cut";
+    } else if (f.name.substr(0, 1) != ":" && goes_to_client(f.name)) {
+      if (iequals(f.name, "content-encoding") && !f.value.empty() && !iequals(f.value, "identity")) encoded_ = true;
+      engine_fields_.emplace_back(f.name, f.value);
+    }
   }
 }
 
@@ -45,7 +50,7 @@ void relay::on_head(const link::stream_head &head) {
   }
   mode_ = mode::stream;
   scanner_.emplace();
-  if (usage_asked_) filter_.emplace();
+  if (usage_asked_ && !encoded_) filter_.emplace();
   context_.forwards.release(*this);
   set_stage(&context_.stages.streaming);
   if (context_.options.stream_timeout_ns != 0) {
@@ -59,8 +64,8 @@ void relay::on_data(std::string_view bytes) {
     case mode::stream: return stream_data(bytes);
     case mode::buffer: return buffer_data(bytes);
     case mode::error:
-      if (held_.size() < context_.options.error_body_bytes)
-        hold(bytes.substr(0, context_.options.error_body_bytes - held_.size()));
+      if (held_.size() + bytes.size() > context_.options.error_body_bytes) error_cut_ = true;
+      if (!error_cut_) hold(bytes);
       stream_->consumed(bytes.size());
       return;
     case mode::none: return;
@@ -68,6 +73,13 @@ void relay::on_data(std::string_view bytes) {
 }
 
 void relay::stream_data(std::string_view bytes) {
+  if (encoded_) {
+    // Content cannot be told from anything else in it: the first byte commits.
+    encoded_bytes_ += bytes.size();
+    if (committed_) return exchange_.write(bytes);
+    hold(bytes);
+    return commit();
+  }
   scanner_->feed(bytes);
   if (filter_) {
     size_t kept_back = 0;
@@ -92,6 +104,7 @@ void relay::stream_data(std::string_view bytes) {
 }
 
 void relay::buffer_data(std::string_view bytes) {
+  if (encoded_) encoded_bytes_ += bytes.size();
   if (committed_) {
     tail_.append(bytes.substr(bytes.size() - std::min(bytes.size(), usage_window)));
     if (tail_.size() > 4 * usage_window) tail_.erase(0, tail_.size() - usage_window);
@@ -134,8 +147,7 @@ void relay::commit() {
     take_usage(usage_of(usage_of_part(held.substr(0, usage_window))));
     tail_ = held.substr(held.size() - std::min(held.size(), usage_window));
   }
-  const bool plain = std::none_of(fields.begin(), fields.end(), [](const http::field &f) { return iequals(f.name, "content-encoding"); });
-  if (mode_ == mode::stream && context_.options.sse_keepalive_ns != 0 && plain) {
+  if (mode_ == mode::stream && context_.options.sse_keepalive_ns != 0 && !encoded_) {
     last_sent_ns_ = first_byte_ns_;
     context_.home.arm(keepalive_, last_sent_ns_ + context_.options.sse_keepalive_ns);
   }
@@ -189,6 +201,14 @@ void relay::finish_stream() {
   if (facts.error && !committed_)
     return retry(attempt_result::retryable, make_error("backend_error", "the engine reported an error: " + facts.error_text, "backend"),
                  "engine_error");
+  // An engine's death looks like the end of such a body. On the routes whose events we know a whole answer says that it is one.
+  const bool told = facts.finished || facts.done || facts.error || facts.unread;
+  if (until_close_ && facts.events > 0 && !told && !route_.forms) {
+    link::stream_failure failure;
+    failure.why = link::cause::engine_cut;
+    failure.message = "the engine closed the connection inside its answer";
+    return on_failed(failure);
+  }
   if (filter_) {
     size_t kept_back = 0;
     const std::string_view last = filter_->rest(kept_back);
@@ -218,16 +238,21 @@ void relay::finish_buffered() {
   exchange_.respond({engine_status_, fields}, body);
 }
 
+std::string_view relay::refusal_code() const {
+  return engine_class_ == "context" ? "context_length_exceeded" : engine_class_ == "unknown_model" ? "model_not_found" : "invalid_parameter";
+}
+
 // A complete answer that is not a 200. The agent's engine adapter has judged it (":class").
 void relay::judge_engine_error() {
   const std::string &c = engine_class_;
   const bool honest = engine_status_ >= 400 && engine_status_ < 500;
   if (c == "client" || c == "context" || c == "unknown_model") {
     end_attempt(attempt_result::terminal);
-    if (honest) return pass_on(engine_status_, std::move(held_));
+    if (honest && !error_cut_) return pass_on(engine_status_, std::move(held_));
     // Some engines answer 500 to a client's mistake: the client gets a status that tells the truth.
-    return refuse(ended::rejected_by_engine,
-                  make_error(c == "context" ? "context_length_exceeded" : "invalid_parameter", engine_message_, "backend"));
+    api_error error = make_error(refusal_code(), engine_message_, "backend");
+    if (honest) error.status = engine_status_;
+    return refuse(ended::rejected_by_engine, error);
   }
   std::string message = engine_message_.empty() ? "the engine answered " + std::to_string(engine_status_) : engine_message_;
   retry(attempt_result::retryable, make_error("backend_error", std::move(message), "backend"), "engine_error");
@@ -244,6 +269,7 @@ void relay::on_failed(const link::stream_failure &failure) {
   // A refusal is no measure of the agent's latency, a failure after OPEN was sent is.
   const bool refusal = failure.why <= cause::open_timeout;
   if (!refusal && !sampled_ && failure.rtt_ms > 0) session_->sample(failure.rtt_ms);
+  exclude_ = failure.why != cause::busy;
 
   if (committed_) {
     const bool lost = failure.why == cause::link_lost || failure.why == cause::shutdown;
@@ -274,7 +300,7 @@ void relay::on_failed(const link::stream_failure &failure) {
 
 void relay::break_off(ended how, const api_error &error) {
   record(how, engine_status_, error.code);
-  if (mode_ == mode::stream) {
+  if (mode_ == mode::stream && !encoded_) {
     if (!at_event_end_) exchange_.write("\n\n");
     exchange_.write(error_event(error, route_.speaks, request_id_));
   }
@@ -282,10 +308,7 @@ void relay::break_off(ended how, const api_error &error) {
 }
 
 void relay::pass_on(int status, std::string body) {
-  const std::string_view code = engine_class_ == "context"         ? "context_length_exceeded"
-                                : engine_class_ == "unknown_model" ? "model_not_found"
-                                                                   : "invalid_parameter";
-  record(ended::rejected_by_engine, status, code);
+  record(ended::rejected_by_engine, status, refusal_code());
   const auto fields = answer_fields(false);
   exchange_.respond({status, fields}, body);
 }

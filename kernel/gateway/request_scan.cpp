@@ -103,7 +103,7 @@ class walker {
  public:
   walker(std::string_view body, request_scan &out) : body_(body), out_(out), last_(body.data()) {}
 
-  // False on the first error; `message` says which, or is empty when the JSON itself is broken.
+  // False on the first error; `message` says which, when simdjson does not.
   bool top(od::object &object) {
     for (auto entry : object) {
       od::field field;
@@ -121,16 +121,17 @@ class walker {
   }
 
   std::string message;
+  bool is_json = true;  // as far as `message` tells: a rule of ours is broken, or JSON's
   const char *where() const { return last_; }
 
  private:
   enum known_field {
-    k_model, k_stream, k_stream_options, k_max_tokens, k_max_completion_tokens, k_user, k_n, k_best_of, k_messages, k_system, k_tools,
-    k_prompt, k_input, k_instructions, k_query, k_documents
+    k_model, k_stream, k_stream_options, k_max_tokens, k_max_completion_tokens, k_user, k_messages, k_system, k_tools, k_prompt,
+    k_input, k_instructions, k_query, k_documents
   };
   static int known_key(std::string_view k) {
     static constexpr std::string_view names[] = {"model", "stream", "stream_options", "max_tokens", "max_completion_tokens", "user",
-                                                 "n", "best_of", "messages", "system", "tools", "prompt", "input", "instructions", "query", "documents"};
+                                                 "messages", "system", "tools", "prompt", "input", "instructions", "query", "documents"};
     const auto *it = std::find(std::begin(names), std::end(names), k);
     return it == std::end(names) ? -1 : static_cast<int>(it - std::begin(names));
   }
@@ -138,6 +139,11 @@ class walker {
   static bool good(error_code e) { return e == simdjson::SUCCESS; }
   bool wrong(std::string text) {
     message = std::move(text);
+    return false;
+  }
+  bool broken(const char *text) {
+    is_json = false;
+    message = text;
     return false;
   }
   static std::string_view trimmed(std::string_view token) {
@@ -167,13 +173,6 @@ class walker {
         out_.model_at = {static_cast<size_t>(begin - body_.data()), token.size()};
         return true;
       }
-      case k_user: {
-        if (first != '"') return walk(v, place::elsewhere, 1);
-        std::string_view text;
-        if (!good(v.get_string().get(text))) return false;
-        out_.user.assign(text);
-        return true;
-      }
       case k_stream:
         out_.stream = token == "true";
         return walk(v, place::elsewhere, 1);
@@ -187,15 +186,11 @@ class walker {
         return ok;
       }
       case k_max_tokens:
-      case k_max_completion_tokens:
-      case k_n:
-      case k_best_of: {
+      case k_max_completion_tokens: {
         if (!walk(v, place::elsewhere, 1)) return false;
         if (first != '-' && !digit(first)) return true;
         const auto count = as_count(token);
-        if (known == k_max_tokens) out_.max_tokens = count;
-        else if (known == k_max_completion_tokens) out_.max_completion_tokens = count;
-        else out_.choices = std::max(out_.choices, std::min<uint64_t>(count.value_or(1), 1 << 20));
+        (known == k_max_tokens ? out_.max_tokens : out_.max_completion_tokens) = count;
         return true;
       }
       case k_messages: return walk(v, place::message_list, 1);
@@ -228,15 +223,15 @@ class walker {
       case '{': return walk_object(v, at, depth);
       case '[': return walk_array(v, at, depth);
       case '"': {
-        if (token.size() < 2 || token.back() != '"') return wrong("a string is not closed");
+        if (token.size() < 2 || token.back() != '"') return broken("a string is not closed");
         const auto size = unescaped_size(token.substr(1, token.size() - 2));
-        if (!size) return wrong("a string holds a bad escape");
+        if (!size) return broken("a string holds a bad escape");
         if (at == place::content) count_text(*size);
         // A string that is stepped over is taken for a key when a colon follows, and what comes next for its value.
         od::raw_json_string passed;
         return good(v.get_raw_json_string().get(passed));
       }
-      default: return token == "true" || token == "false" || token == "null" || is_number(token) || wrong("a value is not JSON");
+      default: return token == "true" || token == "false" || token == "null" || is_number(token) || broken("a value is not JSON");
     }
   }
 
@@ -362,8 +357,7 @@ std::optional<scan_error> request_scanner::scan(std::string_view body, request_s
     const char *at = w.where();
     const char *seen = nullptr;
     if (w.message.empty() && document.current_location().get(seen) == simdjson::SUCCESS && seen > at) at = seen;
-    const bool ours = w.message.find("\"") != std::string::npos || w.message.find("nested") != std::string::npos;
-    std::string what = w.message.empty() ? "the body is not valid JSON" : ours ? w.message : "the body is not valid JSON: " + w.message;
+    std::string what = w.message.empty() ? "the body is not valid JSON" : w.is_json ? w.message : "the body is not valid JSON: " + w.message;
     return error_at(std::move(what), std::min(static_cast<size_t>(at - body.data()), body.size()));
   }
   const char *rest = nullptr;

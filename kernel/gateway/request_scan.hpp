@@ -23,7 +23,6 @@ struct byte_range {
 
 struct request_scan {
   std::string model;               // unescaped
-  std::string user;
   bool stream = false;             // only a true that is a boolean
   bool include_usage = false;      // stream_options.include_usage, likewise
   bool include_usage_given = false;   // the keys are there, whatever their values
@@ -32,7 +31,6 @@ struct request_scan {
   // absent: a budget can never grow by it.
   std::optional<uint64_t> max_tokens;
   std::optional<uint64_t> max_completion_tokens;
-  uint64_t choices = 1;            // n, best_of: the larger, at least 1
 
   // For estimates (spec/http-api.md section 12): unescaped UTF-8 bytes of message, system and prompt text, nested blocks
   // included, plus the raw length of `tools` and of tool inputs.

@@ -19,7 +19,7 @@ struct client_options {
   uint32_t requests_per_connection = 0;             // 0 = no limit
   size_t max_kept = 64;
   size_t max_header_bytes = 64 * 1024;
-  uint64_t max_buffered_answer = 64ull << 20;       // a cap on one answer with Content-Length or buffered by the caller; 0 = none
+  uint64_t max_answer_bytes = 64ull << 20;          // a cap on one answer's body; none on an event stream's; 0 = none
 };
 
 enum class call_phase { connecting, sending, waiting, answering };
@@ -77,7 +77,7 @@ class client {
   client(loop &, origin, const client_options &);
   ~client();
   std::unique_ptr<call> start(call_request, call_events &);
-  // Lowered when an engine closes earlier than expected.
+  // What options.idle_limit_ns has become: lower, once the origin has shown that it closes earlier.
   uint64_t idle_limit_ns() const;
   size_t kept() const;
   size_t open() const;

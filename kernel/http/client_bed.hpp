@@ -79,6 +79,7 @@ struct recorder final : call_events {
   void on_body_written(size_t n) override { written += n; }
   void on_head(const response_head &h) override {
     status = h.status;
+    until_close = h.until_close;
     for (const field &f : h.fields) fields += std::string(f.name) + "=" + std::string(f.value) + ";";
     if (in_head) in_head();
   }
@@ -101,6 +102,7 @@ struct recorder final : call_events {
   loop_thread &thread;
   std::function<void()> in_head, in_data;
   int status = 0, ends = 0, pieces = 0;
+  bool until_close = false;
   std::string data, fields;
   size_t written = 0;
   bool failed = false;

@@ -276,6 +276,8 @@ void running_call::process() {
     const auto step = decoder_.decode({c.in.data() + c.begin, c.end - c.begin});
     c.begin += step.consumed;
     if (!step.payload.empty() && !tell([&] { events_.on_data(step.payload); })) return;
+    if (decoder_.now() == body_decoder::state::too_large)
+      return fail(false, "the answer exceeds the limit of " + std::to_string(body_cap()) + " bytes");
     if (decoder_.failed()) return fail(false, std::string("the answer's framing is broken: ") + decoder_.what());
   }
   rearm();
@@ -309,15 +311,23 @@ bool running_call::take_head() {
     return false;
   }
   if (head.status < 200) return true;
-  const uint64_t cap = client_->options.max_buffered_answer;
-  if (cap != 0 && head.content_length.value_or(0) > cap) {
+  const uint64_t cap = body_cap();
+  if (head.content_length.value_or(0) > cap) {
     fail(false, "the answer of " + std::to_string(*head.content_length) + " bytes exceeds the limit of " + std::to_string(cap));
     return false;
   }
   start_body();
   head_done_ = true;
   phase_ = call_phase::answering;
-  return tell([&] { events_.on_head({head.status, head.fields}); });
+  return tell([&] { events_.on_head({head.status, head.fields, decoder_.is_until_close()}); });
+}
+
+// An answer of known kind that grows without end is nobody's answer; how long an event stream runs is the caller's business.
+uint64_t running_call::body_cap() const {
+  const uint64_t cap = client_->options.max_answer_bytes;
+  const field *type = find_field(parser_.head().fields, "content-type");
+  const bool events = type != nullptr && lower(type->value).find("text/event-stream") != std::string::npos;
+  return cap == 0 || events ? UINT64_MAX : cap;
 }
 
 void running_call::start_body() {
@@ -325,11 +335,11 @@ void running_call::start_body() {
   if (request_.method == "HEAD" || head.status == 204 || head.status == 304) {
     decoder_.start_length(0);
   } else if (head.chunked) {
-    decoder_.start_chunked(UINT64_MAX);
+    decoder_.start_chunked(body_cap());
   } else if (head.content_length) {
     decoder_.start_length(*head.content_length);
   } else {
-    decoder_.start_until_close(UINT64_MAX);
+    decoder_.start_until_close(body_cap());
   }
 }
 

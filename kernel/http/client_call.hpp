@@ -104,6 +104,7 @@ class running_call final : public call, private connect_events, private turn_tas
   bool tell_sent();               // false: the call is gone
   void process();
   bool take_head();
+  uint64_t body_cap() const;
   void start_body();
   void retry();
   void finish();

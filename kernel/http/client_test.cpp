@@ -92,6 +92,42 @@ TEST_F(client_test, answers_are_framed_strictly) {
   }
 }
 
+TEST_F(client_test, an_answer_has_a_cap_however_it_is_framed_and_an_event_stream_none) {
+  const std::string head = "HTTP/1.1 200 OK\r\n", json = "Content-Type: application/json\r\n", events = "Content-Type: text/event-stream\r\n";
+  const std::string length = "Content-Length: 9\r\n\r\n123456789", chunks = "Transfer-Encoding: chunked\r\n\r\n5\r\n12345\r\n4\r\n6789\r\n0\r\n\r\n";
+  const struct {
+    std::string wire;
+    uint64_t cap;
+    bool fails, until_close;
+  } cases[] = {
+      {head + json + length, 9, false, false},  {head + json + length, 8, true, false},          {head + json + length, 0, false, false},
+      {head + json + chunks, 9, false, false},  {head + json + chunks, 8, true, false},          {head + events + chunks, 8, false, false},
+      {head + events + length, 8, false, false}, {head + json + "\r\n123456789", 9, false, true}, {head + json + "\r\n123456789", 8, true, true},
+      {head + events + "\r\n123456789", 8, false, true},
+  };
+  for (const auto &c : cases) {
+    scripted_origin o([&](raw_socket &s, int) {
+      s.until("\r\n\r\n");
+      s.send(c.wire);
+      s.half_close();
+      s.until_end();
+    });
+    client_options options;
+    options.max_answer_bytes = c.cap;
+    open(o.port, options);
+    recorder r(thread_);
+    run(r);
+    EXPECT_EQ(r.failed, c.fails) << c.wire << r.failure.message;
+    if (c.fails) EXPECT_NE(r.failure.message.find("exceeds the limit of 8"), std::string::npos) << r.failure.message;
+    else EXPECT_EQ(r.data, "123456789") << c.wire;
+    EXPECT_EQ(r.until_close, c.until_close) << c.wire;
+    thread_.on_loop([&] {
+      call_.reset();
+      client_.reset();
+    });
+  }
+}
+
 TEST_F(client_test, head_has_no_body_whatever_its_length_says) {
   scripted_origin o([&](raw_socket &s, int) {
     s.until("\r\n\r\n");

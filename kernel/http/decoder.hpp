@@ -40,6 +40,7 @@ class body_decoder {
   // Payload bytes still to come when the framing told so at the start (Content-Length).
   uint64_t remaining() const { return kind_ == kind::length ? left_ : 0; }
   bool is_length() const { return kind_ == kind::length; }
+  bool is_until_close() const { return kind_ == kind::until_close; }
 
  private:
   enum class kind { length, chunked, until_close };

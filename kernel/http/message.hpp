@@ -34,6 +34,7 @@ struct request_head {
 struct response_head {
   int status = 200;
   std::span<const field> fields;  // no Content-Length, Transfer-Encoding, Connection, Date: the server writes those
+  bool until_close = false;       // of an answer that was received: nothing but the connection's end ends its body
 };
 
 // A body, held once and shared by everyone who still needs it. Its capacity exceeds its size by at least 64 bytes, so

@@ -48,7 +48,7 @@ struct attempt_report {
   attempt_result what = attempt_result::completed;
   uint64_t prompt_tokens = 0;
   uint64_t output_tokens = 0;
-  bool exclude = false;            // refused: never this agent again in this request (open_timeout)
+  bool exclude = false;            // refused: never this agent again in this request; else once more if there is nobody else
 };
 
 // The final word when nobody could serve: code of the error envelope and words for the client.
@@ -63,7 +63,7 @@ class session_events {
   // A slot is held. Never from inside session::next.
   virtual void on_lease(fleet::lease, std::string_view step) = 0;
   virtual void on_exhausted(const exhaustion &) = 0;
-  // The session waits in the capacity queue now; may come from inside the loop turn of next, again after each wake.
+  // The session waits in the capacity queue now: once a wait, however often it is woken for nothing. Never from inside next.
   virtual void on_parked() {}
 
  protected:

@@ -1,5 +1,6 @@
 """The stack of the end-to-end tests, with engines, clients and cables made by hand (raw.py, cable.py)."""
 import importlib.util
+import json
 import pathlib
 import sys
 
@@ -41,6 +42,25 @@ def answered(stack, status):
     """How many requests of clients have been answered with this status."""
     return sum(v for k, v in stack.metrics().items()
                if k.startswith("http_server_request_duration_seconds_count{") and f'status_code="{status}"' in k and 'route="/v1/' in k)
+
+
+def audit_of(stack, client):
+    """The audit line of the request that a client made, found by the id in its answer."""
+    wanted, path = client.fields["x-request-id"], stack.folder / "audit.jsonl"
+
+    def lines():
+        written = path.read_text().rpartition("\n")[0].splitlines()
+        return [entry for entry in map(json.loads, written) if entry["request_id"] == wanted]
+
+    found = wait_for(f"the audit line of {wanted}", lines)
+    assert len(found) == 1, found
+    return found[0]
+
+
+def told(entry, ended, status, code):
+    """What an audit line says of the end."""
+    seen = {k: entry[k] for k in ("ended", "status_code", "error_code")}
+    return seen == {"ended": ended, "status_code": status, "error_code": code} or pytest.fail(f"{entry}")
 
 
 def at_rest(stack):

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from conftest import answered, at_rest, blameless, outcome, wait_for
+from conftest import answered, at_rest, audit_of, blameless, outcome, told, wait_for
 from raw import DONE, ERROR, ROLE, SSE, STOP, Client, event, say, whole
 
 GOOD = [ROLE, say("good "), say("answer"), STOP, DONE]
@@ -86,9 +86,11 @@ CONTENT = {
 
 
 def test_after_content_a_failure_is_told_in_the_stream_and_nothing_is_repeated(stack, engines):
-    """One error event, no [DONE], the connection ends without the last chunk, and the engine's bytes before it are untouched.
+    """One error event, no [DONE], the connection ends without the last chunk, the engine's bytes before it are untouched, and the audit
+    says how it ended.
 
-    Naive variants: the attempt is repeated and the client reads two answers in one; the stream simply ends well; [DONE] is invented.
+    Naive variants: the attempt is repeated and the client reads two answers in one; the stream simply ends well; [DONE] is invented;
+    the status alone decides, and the audit has a 200 that completed.
     """
     asked, failing = [], [None]
 
@@ -115,12 +117,13 @@ def test_after_content_a_failure_is_told_in_the_stream_and_nothing_is_repeated(s
                 client.to_end()
             where = f"{name}, {ending}: {client.payload}"
             assert client.status == 200 and client.payload.startswith(frames), where
-            told = client.payload[len(frames):]
-            assert told.startswith(b"data: {") and told.endswith(b"\n\n") and told.count(b"data:") == 1, where
-            error = json.loads(told[6:])["error"]
+            last = client.payload[len(frames):]
+            assert last.startswith(b"data: {") and last.endswith(b"\n\n") and last.count(b"data:") == 1, where
+            error = json.loads(last[6:])["error"]
             assert error["code"] == "backend_error" and error["source"] == "backend" and error["message"], where
             assert b"[DONE]" not in client.payload and not client.complete and not client.was_reset, where
             assert len(asked) == before + 1, where
+            assert told(audit_of(stack, client), "engine_error", 200, "backend_error"), where
     assert outcome(stack, "engine_error") == 2 * len(CONTENT)
     wait_for("everything is returned", lambda: at_rest(stack))
 
@@ -145,12 +148,61 @@ def test_a_failure_inside_an_event_still_gives_a_well_formed_one(stack, engines)
 
 
 def test_an_error_event_after_content_is_passed_on_as_it_is(stack, engines):
-    """The engine said it itself, and ended well: every byte is the engine's, nothing is added."""
+    """The engine said it itself, and ended well: every byte is the engine's, nothing is added, and the audit tells of the error.
+
+    Naive variant: what ends well is complete, and nobody learns how many answers were none.
+    """
     parts = [ROLE, say("a"), ERROR]
     fleet, _, asked = two_agents(stack, engines, streams(*parts))
     with Client(stack, stream=True) as client:
         client.finish()
     assert client.payload == b"".join(parts) and len(asked) == 1
+    assert told(audit_of(stack, client), "engine_error", 200, "backend_error")
+
+
+def until_close(*parts):
+    """A stream with neither length nor chunks: the connection's end is all that ends it."""
+    def answer(chat):
+        chat.send(SSE.replace(b"Transfer-Encoding: chunked\r\n", b""), *parts)
+    return answer
+
+
+def test_a_stream_that_only_the_connection_ends_is_whole_when_it_says_so(stack, engines):
+    """An engine that dies closes its connection, too: without a finish reason and without [DONE] it was cut. After content the client is
+    told, before it another engine is asked.
+
+    Naive variant: every end of such a body is a good one; half an answer is complete.
+    """
+    asked, given = [], [None]
+
+    def answer(chat):
+        asked.append(chat)
+        return given[0](chat) if len(asked) == 1 else streams(*GOOD)(chat)
+
+    stack.start_router()
+    for i in range(2):
+        stack.start_agent(engines(answer), identity=f"{i}.key")
+
+    def read(*parts):
+        asked.clear()
+        given[0] = until_close(*parts)
+        with Client(stack, stream=True) as client:
+            client.finish()
+        return client
+
+    for parts in ([ROLE, say("a")], [say("a"), b'data: {"choices":[{"index":0,"del'], [say("a"), b": ping\n\n"]):
+        client = read(*parts)
+        error = json.loads(client.payload.strip().split(b"\n\n")[-1].removeprefix(b"data: "))["error"]
+        assert say("a") in client.payload and error["code"] == "backend_error", client.payload
+        assert b"[DONE]" not in client.payload and not client.complete and len(asked) == 1, client.payload
+        assert told(audit_of(stack, client), "engine_error", 200, "backend_error")
+    for parts in ([ROLE, say("a"), STOP], [say("a"), DONE], [ROLE, say("a"), STOP, DONE]):
+        client = read(*parts)
+        assert client.payload == b"".join(parts) and client.complete and len(asked) == 1, client.payload
+        assert told(audit_of(stack, client), "completed", 200, "")
+    client = read(ROLE)
+    assert client.payload == b"".join(GOOD) and client.complete and len(asked) == 2, client.payload
+    wait_for("everything is returned", lambda: at_rest(stack))
 
 
 def test_a_stream_without_done_that_ends_well_is_complete(stack, engines):
@@ -162,6 +214,7 @@ def test_a_stream_without_done_that_ends_well_is_complete(stack, engines):
     assert client.payload == b"".join(parts) and client.complete and len(asked) == 1
     assert all(blameless(stack, a) for a in agents)
     assert outcome(stack, "completed") == 1
+    assert told(audit_of(stack, client), "completed", 200, "")
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -191,4 +244,36 @@ def test_a_deterministic_refusal_is_never_repeated_and_keeps_body_and_status(sta
     assert outcome(stack, "rejected_by_engine") == 5
     assert all(blameless(stack, a) for a in agents)
     assert answered(stack, 400) == 1
+    wait_for("everything is returned", lambda: at_rest(stack))
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_refusal_too_long_to_be_held_is_told_in_our_words(stack, engines, stream):
+    """64 KiB of an engine's refusal pass as they are; of a longer one the client gets the status and what could be read, in whole JSON.
+
+    Naive variant: the first 64 KiB with a length that fits: half a JSON text that says it is complete.
+    """
+    given = [None]
+    engine = engines(lambda chat: chat.send(given[0]) or True)
+    stack.start_router()
+    agent = stack.start_agent(engine)
+
+    def refused_with(size):
+        start, end = b'{"object":"error","code":422,"message":"the prompt was: ', b'"}'
+        body = start + b"p" * (size - len(start) - len(end)) + end
+        given[0] = whole(body, b"422 No")
+        with Client(stack, stream=stream) as client:
+            client.finish()
+        assert client.status == 422 and client.complete
+        return body, client
+
+    body, client = refused_with(64 * 1024)
+    assert client.payload == body
+    for size in (64 * 1024 + 1, 3 << 20):
+        _, client = refused_with(size)
+        error = json.loads(client.payload)["error"]
+        assert error["code"] == "invalid_parameter" and error["source"] == "backend" and "the prompt was: ppp" in error["message"]
+        assert error["request_id"] == client.fields["x-request-id"]
+        assert told(audit_of(stack, client), "rejected_by_engine", 422, "invalid_parameter")
+    assert blameless(stack, agent)
     wait_for("everything is returned", lambda: at_rest(stack))

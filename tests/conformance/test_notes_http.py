@@ -214,7 +214,7 @@ def cpu_seconds(pid):
 
 
 def test_idle_connections_do_not_slow_the_others(simple):
-    """3,000 of them, as many as a usual limit of descriptors allows. (10,000 are bench/'s.)
+    """3,000 of them, as many as a usual limit of descriptors allows. (10,000 are a part of tests/soak.)
 
     Naive variant: a list of connections that is walked for each event or each tick.
     """

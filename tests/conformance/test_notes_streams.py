@@ -1,16 +1,18 @@
 """Streams as the field notes have them, beyond rows 8 to 10."""
 import gzip
 import json
+import threading
 import time
+import zlib
 
-from conftest import at_rest, outcome, wait_for
-from raw import DONE, JSON, ROLE, SSE, Client, completion, say, whole
+from conftest import at_rest, audit_of, outcome, told, wait_for
+from raw import DONE, JSON, ROLE, SSE, STOP, Client, completion, say, whole
 
 
-def start(stack, engines, *router):
+def start(stack, engines, *router, agent=()):
     engine = engines()
     stack.start_router(*router)
-    return engine, stack.start_agent(engine)
+    return engine, stack.start_agent(engine, *agent)
 
 
 def test_a_line_of_8_mib_in_pieces_of_1_kib_costs_time_in_proportion(stack, engines):
@@ -64,9 +66,11 @@ def test_an_engine_that_only_pings_is_idle(stack, engines):
 
 
 def test_compressed_answers_pass_as_they_are(stack, engines):
-    """The router asks for none; an engine that compresses nevertheless is relayed with its header, streamed or not.
+    """The router asks for none; an engine that compresses nevertheless is relayed with its header, streamed or not: the client has each piece
+    before the engine sends the next. The tokens are estimated. If it breaks off, nothing is put into what only a decompressor reads.
 
-    Naive variant: the header is dropped, or the bytes are searched for events and held for ever.
+    Naive variants: the header is dropped; the bytes are searched for events, and held until 64 KiB or the end; nothing is counted; an
+    error event in plain text follows the compressed bytes.
     """
     engine, _ = start(stack, engines)
     packed = gzip.compress(completion("compressed"))
@@ -75,21 +79,43 @@ def test_compressed_answers_pass_as_they_are(stack, engines):
         client.finish()
     assert client.fields["content-encoding"] == "gzip" and client.payload == packed
     assert b"accept-encoding: identity" in engine.chats[0].head.lower()
+    entry = audit_of(stack, client)
+    assert entry["estimated"] and entry["output_tokens"] > 0 and entry["input_tokens"] > 0
 
-    stream = gzip.compress(ROLE + say("a") + DONE)
+    packer = zlib.compressobj(wbits=31)
+    pieces = [packer.compress(e) + packer.flush(zlib.Z_SYNC_FLUSH) for e in (ROLE, say("a"), say("b"), STOP + DONE)] + [packer.flush()]
+    got, breaks = threading.Semaphore(0), [False]
 
     def answer(chat):
         chat.send(SSE.replace(b"\r\n\r\n", b"\r\nContent-Encoding: gzip\r\n\r\n"))
-        for at in range(0, len(stream), 20):
-            chat.chunk(stream[at:at + 20])
-        chat.last_chunk()
-        return True
+        for piece in pieces[:2 if breaks[0] else None]:
+            chat.chunk(piece)
+            if not got.acquire(timeout=3):
+                return False
+        if not breaks[0]:
+            chat.last_chunk()
+        return not breaks[0]
 
     engine.answer = answer
     with Client(stack, stream=True) as client:
+        expected = b""
+        for piece in pieces:
+            expected += piece
+            assert client.until(lambda c: len(c.payload) >= len(expected)), "a piece is held back"
+            got.release()
         client.finish()
-    assert client.fields["content-encoding"] == "gzip" and client.payload == stream and client.complete
+    assert client.fields["content-encoding"] == "gzip" and client.payload == expected and client.complete
+    entry = audit_of(stack, client)
+    assert told(entry, "completed", 200, "") and entry["estimated"] and 0 < entry["output_tokens"] < len(expected)
     assert outcome(stack, "completed") == 2
+
+    breaks[0] = True
+    got.release(2)
+    with Client(stack, stream=True) as client:
+        client.finish()
+    assert client.payload == b"".join(pieces[:2]) and not client.complete
+    entry = audit_of(stack, client)
+    assert told(entry, "engine_error", 200, "backend_error") and entry["output_tokens"] > 0
 
 
 def test_the_answers_content_type_decides_not_the_request(stack, engines):
@@ -154,13 +180,33 @@ def test_a_stream_has_no_limit_in_total(stack, engines):
 
 
 def test_a_large_answer_of_known_length_passes_and_an_endless_one_is_refused(stack, engines):
-    """Answers have a cap of their own, larger than the 8 MiB that the HTTP library would allow."""
-    engine, _ = start(stack, engines)
+    """Answers have a cap of their own, the agent's --max-answer-bytes, here and by default larger than the 8 MiB that the HTTP library
+    would allow. It holds however the answer is framed; of one that has been passed on in part the client sees the connection end.
+
+    Naive variants: the library's limit; a limit that only a Content-Length meets.
+    """
+    engine, _ = start(stack, engines, agent=("--max-answer-bytes", "10MiB"))
     body = completion("x" * (9 << 20))
     engine.answer = lambda chat: chat.send(whole(body)) or True
     with Client(stack, timeout=30) as client:
         client.finish()
     assert client.status == 200 and client.complete and client.payload == body
+    body = completion("x" * (11 << 20))
+    with Client(stack, timeout=30) as client:
+        assert client.finish().status == 502
+        assert "10485760" in json.loads(client.payload)["error"]["message"]
+
+    def chunks(chat):
+        chat.send(JSON + b"Transfer-Encoding: chunked\r\n\r\n")
+        for at in range(0, len(body), 1 << 20):
+            chat.chunk(body[at:at + (1 << 20)])
+        chat.last_chunk()
+
+    engine.answer = chunks
+    with Client(stack, timeout=30) as client:
+        client.finish()
+    assert client.status == 200 and not client.complete and len(client.payload) <= 10 << 20
+    assert told(audit_of(stack, client), "engine_error", 200, "backend_error")
     engine.answer = lambda chat: (chat.send(JSON + b"Content-Length: 999999999999\r\n\r\n{"), chat.wait_gone(5))[0]
     with Client(stack) as client:
         assert client.finish().status == 502

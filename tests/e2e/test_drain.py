@@ -44,6 +44,9 @@ def slow_streams(stack, count, tokens, step_ms=20):
 
 
 def test_a_leaving_router_is_not_ready_refuses_new_work_and_finishes_what_runs(simple):
+    """Naive variant: SIGTERM closes the listener or the process at once: streams are cut, kept connections are reset, and the balancer
+    learns it from failures.
+    """
     assert httpx.get(simple.url + "/health/ready").json() == {"status": "ready"}
     streams = slow_streams(simple, 3, 100)
     with httpx.Client() as kept:
@@ -65,6 +68,7 @@ def test_a_leaving_router_is_not_ready_refuses_new_work_and_finishes_what_runs(s
 
 
 def test_readiness_goes_before_work_is_refused(stack):
+    """Naive variant: both at the same moment: what the balancer sends until its next look is refused."""
     stack.engine = stack.start_engine()
     stack.start_router("--drain-delay", "1s")
     stack.start_agent(stack.engine)
@@ -77,6 +81,7 @@ def test_readiness_goes_before_work_is_refused(stack):
 
 
 def test_a_drain_is_bounded_and_what_is_cut_is_told(stack):
+    """Naive variant: the process waits for the last stream however long that runs, or cuts it without a word."""
     stack.engine = stack.start_engine()
     stack.start_router("--drain-timeout", "500ms")
     stack.start_agent(stack.engine, "--capacity", "1")
@@ -97,6 +102,7 @@ def test_a_drain_is_bounded_and_what_is_cut_is_told(stack):
 
 
 def test_what_waits_when_the_drain_begins_is_served(stack):
+    """Naive variant: only what has reached an engine counts as running."""
     stack.engine = stack.start_engine()
     stack.start_router()
     stack.start_agent(stack.engine, "--capacity", "1")
@@ -111,6 +117,7 @@ def test_what_waits_when_the_drain_begins_is_served(stack):
 
 
 def test_a_second_signal_ends_either_program_at_once(simple):
+    """Naive variant: further signals are ignored while it drains, and only SIGKILL helps."""
     slow_streams(simple, 1, 5000)
     for process in (simple.agent, simple.router):
         process.child.terminate()
@@ -122,6 +129,7 @@ def test_a_second_signal_ends_either_program_at_once(simple):
 
 
 def test_without_storage_a_router_is_not_ready_until_it_works_again(stack):
+    """Naive variant: readiness is that the process lives; or requests fail with the storage; or the state never comes back."""
     stack.engine = stack.start_engine()
     stack.start_router("--universal-flush-interval", "100ms")
     stack.start_agent(stack.engine)
@@ -136,6 +144,7 @@ def test_without_storage_a_router_is_not_ready_until_it_works_again(stack):
 
 
 def test_a_leaving_agent_says_so_its_streams_finish_and_others_take_over(stack):
+    """Naive variant: the agent just leaves: the router notices by a time-out, its streams break, new requests still go to it."""
     stack.engine = stack.start_engine()
     stack.start_router()
     leaver = stack.start_agent(stack.engine, identity="a.key")
@@ -157,6 +166,7 @@ def test_a_leaving_agent_says_so_its_streams_finish_and_others_take_over(stack):
 
 
 def test_an_agents_drain_is_bounded_and_costs_nobody_a_hang(stack):
+    """Naive variant: it waits for ever, or its streams end like whole ones."""
     stack.engine = stack.start_engine()
     stack.start_router()
     agent = stack.start_agent(stack.engine, "--drain-timeout", "300ms")
@@ -171,6 +181,7 @@ def test_an_agents_drain_is_bounded_and_costs_nobody_a_hang(stack):
 
 
 def test_kill_9_of_the_agent_ends_its_streams_with_a_word(simple):
+    """Naive variant: streams hang until the request's deadline, or end like whole ones."""
     streams = slow_streams(simple, 3, 5000)
     begin = time.monotonic()
     simple.agent.kill()
@@ -183,6 +194,7 @@ def test_kill_9_of_the_agent_ends_its_streams_with_a_word(simple):
 
 
 def test_kill_9_of_the_router_frees_engine_and_agent(simple):
+    """Naive variant: the agent goes on reading from the engine for nobody, or keeps the slots of the link that is gone."""
     streams = slow_streams(simple, 3, 5000)
     http, link = simple.router.said["http"], simple.link
     simple.router.child.send_signal(signal.SIGKILL)

@@ -261,6 +261,9 @@ def refusal(answer):
 
 
 def test_requests_that_mean_harm_are_refused_and_harm_nobody(simple):
+    """Naive variant: a lenient parser (two lengths, bare LF, a folded field pass and the next hop reads two requests); limits that are
+    looked at when everything has been read; a refusal without our envelope.
+    """
     wrong = []
     for name, (wire, wanted) in REQUESTS.items():
         answer = ask(simple, wire)
@@ -277,6 +280,7 @@ def test_requests_that_mean_harm_are_refused_and_harm_nobody(simple):
 
 
 def test_odd_requests_that_are_sound_are_served(simple):
+    """Naive variant: strictness that refuses what the standard allows."""
     body = chat_body(max_tokens=1)
     half = len(body) // 2
     chunks = b"%X;name=\"value\"\r\n%s\r\n%016x\r\n%s\r\n000;last\r\n\r\n" % (half, body[:half], len(body) - half, body[half:])
@@ -297,6 +301,7 @@ def test_odd_requests_that_are_sound_are_served(simple):
 
 
 def test_http_1_0_gets_no_chunks_and_a_close(simple):
+    """Naive variant: every answer is HTTP/1.1."""
     for stream in (False, True):
         body = chat_body(stream, max_tokens=3)
         answer = ask(simple, b"POST /v1/chat/completions HTTP/1.0\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
@@ -311,6 +316,7 @@ def test_http_1_0_gets_no_chunks_and_a_close(simple):
 
 
 def test_a_body_is_asked_for_only_when_its_head_is_acceptable(simple):
+    """Naive variant: the library's `100 Continue` comes with the head, whatever stands in it."""
     body = chat_body(max_tokens=1)
     with connect(simple, HEAD + b"Expect: 100-Continue\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body)) as s:
         assert s.recv(4096) == b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -326,6 +332,7 @@ def test_a_body_is_asked_for_only_when_its_head_is_acceptable(simple):
 
 
 def test_pipelined_requests_are_answered_in_order(simple):
+    """Naive variant: what came with the head is lost, or the quick answer overtakes the slow one."""
     wire = GET + b"\r\n" + post(chat_body(True, max_tokens=2), b"") + b"GET /nowhere HTTP/1.1\r\nHost: x\r\n\r\n" + post(chat_body(max_tokens=1), b"") + GET + LAST
     answer = ask(simple, wire + GET + b"\r\n")
     seen = [int(part[:3]) for part in answer.split(b"HTTP/1.1 ")[1:]]
@@ -334,6 +341,9 @@ def test_pipelined_requests_are_answered_in_order(simple):
 
 
 def test_bombs_of_json_cost_little_time(simple):
+    """Naive variant: a parser that recurses, or that looks at each byte again at each level. What a scan may cost in CPU time is
+    measured alone (request_scan_test.attacks_of_size_and_depth_...); this bound has the upload and a busy machine in it.
+    """
     size = 10 * 1024 * 1024 - 100
     start = b'{"model":"sim-model","x":'
     for name, bomb in {"brackets": b"[" * size, "objects": b'{"a":' * (size // 5), "quotes": b'"' * size, "backslashes": b'"' + b"\\" * size, "commas": b"[" + b"," * size,
@@ -346,6 +356,7 @@ def test_bombs_of_json_cost_little_time(simple):
 
 
 def test_slow_senders_are_bounded_and_keep_nobody_waiting(stack):
+    """Naive variant: a time-out between two bytes, which a byte a second never meets."""
     stack.engine = stack.start_engine()
     stack.start_router("--request-timeout", "4s")
     stack.agent = stack.start_agent(stack.engine)
@@ -385,6 +396,7 @@ def test_slow_senders_are_bounded_and_keep_nobody_waiting(stack):
 
 
 def test_nothing_after_a_bad_head_is_a_request(simple):
+    """Naive variant: the reader looks for the next head in what the bad one left behind."""
     answer = ask(simple, post(chat_body(max_tokens=1), b"") + GET + b"\r\n" + b"GARBAGE\r\n\r\n" + post(chat_body(max_tokens=1)))
     assert answer.count(b"HTTP/1.1 200 OK") == 2 and answer.count(b"HTTP/1.1 400 ") == 1
     assert simple.engine.state()["chats"] == 1
@@ -392,6 +404,7 @@ def test_nothing_after_a_bad_head_is_a_request(simple):
 
 @pytest.mark.parametrize("page", ["client", "metrics"])
 def test_a_client_that_asks_and_never_reads_costs_little(simple, page):
+    """Naive variant: answers are made as fast as requests come and kept until they are taken."""
     where = place(simple) if page == "client" else (simple.metrics_url.split("/")[2].split(":")[0], int(simple.metrics_url.split("/")[2].split(":")[1]))
     path = b"/v1/models" if page == "client" else b"/metrics"
     before = memory_kib(simple.router)
@@ -466,6 +479,8 @@ ANSWERS = {
 
 
 def test_engines_that_answer_nonsense_are_told_apart(scripted):
+    """Naive variant: the engine is trusted: its framing, its fields, its statuses, its lengths go to the client, or take the agent down.
+    """
     memory = memory_kib(scripted.router)
     for name, (answer, wanted) in ANSWERS.items():
         scripted.engine.answer = answer
@@ -487,6 +502,7 @@ def test_engines_that_answer_nonsense_are_told_apart(scripted):
 
 
 def test_a_stream_that_breaks_after_content_says_so_and_does_not_end_well(scripted):
+    """Naive variant: the last chunk is written whatever happened."""
     for reset in (False, True):
         scripted.engine.answer = lambda c: (c.sendall(SSE + CHUNKED + b"%x\r\n" % len(EVENT) + EVENT + b"\r\n"), time.sleep(0.2),
                                             reset and c.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET))
@@ -495,6 +511,7 @@ def test_a_stream_that_breaks_after_content_says_so_and_does_not_end_well(script
 
 
 def test_strangers_on_the_link_port_disturb_no_agent(simple):
+    """Naive variant: a peer has a place, buffers and a descriptor before it has proved anything."""
     host, port = simple.link.split(":")
     greeting = bytes.fromhex("ff00000000000000017f0300")
     before = descriptors(simple.router)
@@ -519,6 +536,7 @@ def test_strangers_on_the_link_port_disturb_no_agent(simple):
 
 
 def test_streams_that_nobody_reads_cost_little_and_hinder_no_other(stack):
+    """Naive variant: what is not read is kept; or one window for all streams of a link."""
     stack.engine = stack.start_engine("--step-ms", "5", "--kv-tokens", "100000000", "--max-num-seqs", "128", "--word", " " + "w" * 500)
     stack.start_router()
     stack.agent = stack.start_agent(stack.engine, "--capacity", "100")
@@ -536,6 +554,7 @@ def test_streams_that_nobody_reads_cost_little_and_hinder_no_other(stack):
 
 
 def test_five_hundred_clients_that_leave_anywhere_leave_nothing(stack):
+    """Naive variant: one of the states a client can leave in forgets its slot, its descriptor or its record."""
     stack.engine = stack.start_engine("--step-ms", "1", "--max-num-seqs", "64")
     stack.start_router()
     stack.agent = stack.start_agent(stack.engine, "--capacity", "40")
@@ -563,6 +582,7 @@ def test_five_hundred_clients_that_leave_anywhere_leave_nothing(stack):
 
 @pytest.mark.parametrize("who", ["engine", "agent", "router"])
 def test_a_short_freeze_of_anyone_costs_time_only(simple, who):
+    """Naive variant: a missed beat or two ends streams."""
     simple.engine.faults(step_ms=5)
     s = connect(simple, post(chat_body(True, max_tokens=100)))
     s.recv(100)
@@ -574,6 +594,7 @@ def test_a_short_freeze_of_anyone_costs_time_only(simple, who):
 
 
 def test_deadlines_hold_whatever_the_engine_does(stack):
+    """Naive variant: the limit is one between two reads, and an engine that sends now and then never meets it."""
     engine = stack.start_engine("--first-token-ms", "60000")
     stack.start_router("--request-timeout", "500ms", "--stream-timeout", "1s", "--workers", "2")
     stack.agent = stack.start_agent(engine)
@@ -590,6 +611,7 @@ def test_deadlines_hold_whatever_the_engine_does(stack):
 
 
 def test_a_bad_policy_at_a_sighup_changes_nothing(stack):
+    """Naive variant: what could be read is applied; or the router ends; or one that expands without end takes its memory."""
     policy = stack.folder / "policy.yaml"
     policy.write_text("routing_policy:\n  strategy: least-loaded\n")
     engine = stack.start_engine()
@@ -609,6 +631,7 @@ def test_a_bad_policy_at_a_sighup_changes_nothing(stack):
 
 
 def test_a_start_that_cannot_work_ends_at_once_and_says_why(stack):
+    """Naive variant: it starts without what it was told to use."""
     stack.start_router()
     broken = stack.folder / "broken"
     broken.mkdir()
@@ -635,6 +658,7 @@ def test_a_start_that_cannot_work_ends_at_once_and_says_why(stack):
 
 
 def test_the_descriptor_limit_is_raised_and_its_end_survived(stack):
+    """Naive variant: accept() fails in a loop at full speed, or libzmq ends the process."""
     import resource
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     engine = stack.start_engine()
@@ -655,6 +679,7 @@ def test_the_descriptor_limit_is_raised_and_its_end_survived(stack):
 
 
 def test_a_second_sigterm_ends_a_drain(simple):
+    """Naive variant: further signals are ignored while it drains."""
     simple.engine.faults(step_ms=50)
     s = connect(simple, post(chat_body(True, max_tokens=2000)))
     s.recv(100)

@@ -10,6 +10,7 @@ from conftest import wait_for
 
 
 def test_the_agent_starts_without_engine_and_without_router(stack):
+    """Naive variant: it ends when either is not there yet, and the order of starts matters."""
     stack.start_router()
     http, link = stack.router.said["http"], stack.link
     assert stack.router.stop() == 0
@@ -29,6 +30,7 @@ def test_the_agent_starts_without_engine_and_without_router(stack):
 
 
 def test_the_peer_id_is_stable_and_in_libp2p_form(simple):
+    """Naive variant: a key of its own at every start; a file that others can read."""
     assert simple.agent.peer_id.startswith("12D3KooW")
     assert (simple.folder / "agent.key").stat().st_mode & 0o777 == 0o600
     assert (simple.folder / "agent.key").stat().st_size == 68
@@ -59,6 +61,7 @@ def test_secrets_change_while_agents_have_both(stack):
 
 
 def test_goodbye_takes_the_agent_out_at_once_and_lets_its_stream_finish(simple):
+    """Naive variant: SIGTERM closes the link, and the stream with it."""
     simple.engine.faults(step_ms=20)
     result = {}
     thread = threading.Thread(target=lambda: result.update(r=simple.chat(stream=True, max_tokens=40)))
@@ -72,6 +75,9 @@ def test_goodbye_takes_the_agent_out_at_once_and_lets_its_stream_finish(simple):
 
 
 def test_a_killed_agent_ends_its_requests_at_once_and_comes_back_with_its_history(simple):
+    """Naive variant: the request waits for its own deadline; the agent comes back as a new one, with counts from 0, or with the load it
+    had.
+    """
     for _ in range(3):
         assert simple.chat(max_tokens=1).status_code == 200
     simple.engine.faults(first_token_ms=60000)
@@ -102,6 +108,7 @@ def test_a_killed_agent_ends_its_requests_at_once_and_comes_back_with_its_histor
 
 
 def test_a_frozen_agent_is_noticed_and_recovers(simple):
+    """Naive variant: only a closed connection counts as lost; or what was lost once stays out."""
     simple.agent.child.send_signal(signal.SIGSTOP)
     begin = time.monotonic()
     answer = simple.chat(max_tokens=1, timeout=40)
@@ -113,6 +120,7 @@ def test_a_frozen_agent_is_noticed_and_recovers(simple):
 
 
 def test_agents_reconnect_to_a_restarted_router_and_latency_survives_it(simple):
+    """Naive variant: the agent gives up after some tries; the history is kept in memory only."""
     for _ in range(4):
         simple.chat(max_tokens=1)
     before = simple.row(simple.agent.peer_id)["universal"]
@@ -128,6 +136,7 @@ def test_agents_reconnect_to_a_restarted_router_and_latency_survives_it(simple):
 
 
 def test_history_of_the_last_flush_survives_kill_9(stack):
+    """Naive variant: it is written at an orderly end only."""
     engine = stack.start_engine()
     stack.start_router("--universal-flush-interval", "200ms")
     agent = stack.start_agent(engine)
@@ -143,6 +152,7 @@ def test_history_of_the_last_flush_survives_kill_9(stack):
 
 
 def test_silence_makes_unhealthy_then_removed(stack):
+    """Naive variant: an agent that is gone stays in the table for ever, or cannot come back."""
     engine = stack.start_engine()
     stack.start_router("--heartbeat-interval", "1s", "--unhealthy-after", "2s", "--remove-after", "4s", "--health-check-interval", "500ms")
     agent = stack.start_agent(engine)
@@ -155,6 +165,7 @@ def test_silence_makes_unhealthy_then_removed(stack):
 
 
 def test_a_sick_engine_takes_its_agent_out_until_it_is_well(stack):
+    """Naive variant: heartbeats of the agent alone decide, and requests go to an engine that is down; or it never comes back."""
     engine = stack.start_engine()
     stack.start_router()
     agent = stack.start_agent(engine, "--health-check-interval", "100ms")
@@ -168,6 +179,7 @@ def test_a_sick_engine_takes_its_agent_out_until_it_is_well(stack):
 
 
 def test_a_wrong_secret_is_refused_with_one_clear_line(stack):
+    """Naive variant: the connection just closes, again and again, and nobody says why."""
     engine = stack.start_engine()
     stack.start_router()
     agent = stack.start_agent(engine, wait=False, secret="0" * 64)
@@ -176,6 +188,7 @@ def test_a_wrong_secret_is_refused_with_one_clear_line(stack):
 
 
 def test_two_live_agents_with_one_identity_do_not_flap(stack):
+    """Naive variant: the newest wins, so that each throws the other out in turn."""
     engine = stack.start_engine()
     stack.start_router()
     first = stack.start_agent(engine)
@@ -196,6 +209,7 @@ def test_two_live_agents_with_one_identity_do_not_flap(stack):
 
 
 def test_with_two_workers_the_agent_links_to_both_and_every_connection_is_served(stack):
+    """Naive variant: one link for all: what another worker accepted finds no agent."""
     engine = stack.start_engine()
     stack.start_router("--workers", "2")
     assert len(stack.router.said["link"]) == 2
@@ -207,6 +221,7 @@ def test_with_two_workers_the_agent_links_to_both_and_every_connection_is_served
 
 
 def test_the_router_drains_on_sigterm(simple):
+    """Naive variant: the stream is cut, or the process never ends."""
     simple.engine.faults(step_ms=20)
     result = {}
     thread = threading.Thread(target=lambda: result.update(r=simple.chat(stream=True, max_tokens=40)))

@@ -54,6 +54,9 @@ def ended(stack, outcome):
 
 
 def test_over_its_budget_the_router_refuses_unread_what_it_refuses_and_serves_the_rest(stack):
+    """Naive variant: bodies are read first and counted afterwards; the refusal comes after `100 Continue`; a chunked body, whose length
+    nobody told, is never counted; `/health` needs memory, too.
+    """
     start(stack, "--memory-budget", "11MiB", "--max-request-bytes", "10MiB")
     stack.engine.faults(hang=True)
     holders = []
@@ -98,6 +101,7 @@ def test_over_its_budget_the_router_refuses_unread_what_it_refuses_and_serves_th
 
 
 def test_the_waiting_line_of_a_model_is_bounded_in_bytes(stack):
+    """Naive variant: a bound on the number of requests alone, which three large bodies pass."""
     start(stack, "--queue-bytes", "1MiB", engine=("--max-num-seqs", "8"), agent=("--capacity", "1"))
     stack.engine.faults(hang=True)
     waiting = [connect(stack) for _ in range(3)]
@@ -115,6 +119,7 @@ def test_the_waiting_line_of_a_model_is_bounded_in_bytes(stack):
 
 
 def test_a_body_is_held_once(stack):
+    """Naive variant: the body is copied for the scan, for the retry, for the link."""
     start(stack)
     grown, counted = parts.bodies_in_flight(stack, 6, 10 * MIB - 1000)
     assert 0.95 < counted < 1.1, counted
@@ -142,6 +147,9 @@ class Reader:
 
 
 def test_a_slow_reader_stops_its_own_stream_at_the_engine_and_nobody_elses(stack):
+    """Naive variant: the agent reads as fast as the engine writes and the router keeps what the client does not take; or the link itself
+    stops, and with it everybody's streams.
+    """
     start(stack, engine=("--max-num-seqs", "64", "--kv-tokens", "1000000000", "--word", "w" * 16384))
     before = parts.settled_rss(stack.router.pid, 0.5), parts.settled_rss(stack.agent.pid, 0.5)
     readers = [Reader(stack, 6000) for _ in range(2)]  # 2 x 94 MiB
@@ -170,6 +178,7 @@ def test_a_slow_reader_stops_its_own_stream_at_the_engine_and_nobody_elses(stack
 
 
 def test_a_reader_that_stands_still_ends_as_client_slow(stack):
+    """Naive variant: only what the engine sends is timed, and the engine has been stopped: the slot is lost for good."""
     start(stack, "--stream-write-timeout", "1s", engine=("--max-num-seqs", "64", "--kv-tokens", "1000000000", "--word", "w" * 16384))
     reader = Reader(stack, 6000)
     wait_for("client_slow", lambda: ended(stack, "client_slow") == 1, limit=10)
@@ -180,6 +189,7 @@ def test_a_reader_that_stands_still_ends_as_client_slow(stack):
 
 
 def test_without_a_write_timeout_a_slow_reader_may_take_its_time(stack):
+    """Naive variant: 0 is a time-out of 0 s."""
     start(stack, "--stream-write-timeout", "0s", engine=("--max-num-seqs", "64", "--kv-tokens", "1000000000", "--word", "w" * 16384),
           agent=("--capacity", "8", "--stream-write-timeout", "0s"))
     reader = Reader(stack, 1000)
@@ -189,6 +199,7 @@ def test_without_a_write_timeout_a_slow_reader_may_take_its_time(stack):
 
 
 def test_far_over_its_budget_the_router_gives_up_the_slowest(stack):
+    """Naive variant: the budget refuses new requests, and those that run go on growing; or all of them are ended at once."""
     start(stack, "--memory-budget", "1MiB", "--max-request-bytes", "1MiB",
           engine=("--max-num-seqs", "64", "--kv-tokens", "1000000000", "--word", "w" * 16384))
     readers = []
@@ -216,6 +227,7 @@ def many_files():
 
 
 def test_idle_streams_and_connections_cost_little(stack, many_files):
+    """Naive variant: buffers of the largest read, a thread or a parser for each."""
     start(stack)
     each = parts.idle_streams(stack, 1000)
     assert each["router"] < 32 * 1024, each
@@ -225,6 +237,7 @@ def test_idle_streams_and_connections_cost_little(stack, many_files):
 
 
 def test_memory_does_not_grow_with_the_number_of_requests_and_no_slot_is_lost(stack):
+    """Naive variant: a record, a series or a queue entry stays behind each request; leases of requests that ended oddly stay out."""
     start(stack)
     load = Load(stack.router.said["http"])
     load.run_to(1500)
@@ -240,6 +253,7 @@ def test_memory_does_not_grow_with_the_number_of_requests_and_no_slot_is_lost(st
 
 
 def test_a_model_that_nobody_serves_any_more_is_forgotten_with_its_series(stack):
+    """Naive variant: pools and metric series are made and never dropped; a stranger's model name becomes a label."""
     engine = stack.start_engine("--model", "old-model")
     stack.start_router("--heartbeat-interval", "200ms", "--unhealthy-after", "500ms", "--remove-after", "1s", "--health-check-interval", "100ms")
     agent = stack.start_agent(engine)

@@ -153,3 +153,71 @@ def test_published_latency_follows_from_the_logged_samples(stack):
     row = stack.row(agent.peer_id)["universal"]
     assert row["latency_state"] == "UNKNOWN" and row["srtt_ms"] is None and row["successful_requests_total"] == 0
     assert stack.admin("/admin/storage").json()["disk_db"]["univ_history_count"] == 0
+
+
+def samples_of(stack, number):
+    """What the debug lines say of the request that asked() made: its samples in ms."""
+    return [float(r) for r in re.findall(rf"request_id={REQUEST.format(number)} r_ms=(\S+)", stack.router.log())]
+
+
+def asked(stack, number, **more):
+    return stack.chat(headers={"X-Request-ID": REQUEST.format(number)}, **more)
+
+
+REQUEST = "5d2f7a34-0000-4000-8000-{:012d}"
+SAMPLES = {"GOLOG_LOG_LEVEL": "metrics=debug"}
+
+
+def test_a_sample_is_the_time_from_sending_to_the_head_of_the_answer(stack):
+    """Not what comes before it, the queue, nor behind it, a stream's delivery; of a buffered chat the head is there with the whole answer
+    (routing sheet, section 15).
+
+    Naive variants: the request's whole latency, so that long streams and full queues make an agent look far; the first token; the time
+    from the client's request on.
+    """
+    engine = stack.start_engine("--step-ms", "40")
+    stack.start_router(env=SAMPLES)
+    stack.start_agent(engine, "--capacity", "1")
+
+    def took(number, **more):
+        begin = time.monotonic()
+        assert asked(stack, number, **more).status_code == 200
+        (r,) = wait_for("a sample", lambda: samples_of(stack, number))
+        return (time.monotonic() - begin) * 1e3, r
+
+    whole, r = took(1, stream=True, max_tokens=20)
+    assert whole > 700 and r < 250, (whole, r)
+    whole, r = took(2, stream=False, max_tokens=20)
+    assert 700 < r <= whole, (whole, r)
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        held = pool.submit(stack.chat, True, max_tokens=20)
+        wait_for("the slot is taken", lambda: engine.state()["running"] == 1)
+        whole, r = took(3, stream=True, max_tokens=1)
+        assert held.result().status_code == 200
+    assert whole > 500 and r < 250, (whole, r)
+    assert stack.metric("hivenet_router_queue_wait_seconds_sum", model="sim-model") > 0.5
+
+
+def test_failures_are_samples_when_something_was_sent(stack):
+    """An error status and a deadline after sending say how far the agent is; a deadline in the queue says nothing of it.
+
+    Naive variants: only successes count, and an agent that answers nothing keeps the latency of its good days; a request that was never
+    sent counts with its waiting time.
+    """
+    engine = stack.start_engine()
+    stack.start_router("--request-timeout", "700ms", env=SAMPLES)
+    stack.start_agent(engine, "--capacity", "1")
+    engine.faults(status=500)
+    assert asked(stack, 1).status_code == 502
+    (r,) = samples_of(stack, 1)
+    assert 0 < r < 250
+    engine.faults(first_token_ms=60_000)
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        held = pool.submit(asked, stack, 2)
+        wait_for("the slot is taken", lambda: engine.state()["chats"] == 2)
+        parked = asked(stack, 3)
+        assert held.result().status_code == 504 and parked.status_code == 504
+    (r,) = samples_of(stack, 2)
+    assert 600 < r < 1500
+    after = samples_of(stack, 3)
+    assert after == [] or after[0] < 400, "the time in the queue is none of the agent's"

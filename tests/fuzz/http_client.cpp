@@ -57,7 +57,7 @@ template <class Cut>
 void run(news &n, std::string_view wire, uint8_t how, Cut &&next_size) {
   http::client_options options;
   options.max_header_bytes = 2048;
-  options.max_buffered_answer = 4096;
+  options.max_answer_bytes = 4096;
   // A port that nobody listens on: where a retry on a fresh connection ends.
   const auto client = std::make_shared<http::client::impl>(home(), http::origin{"127.0.0.1", 1, ""}, options);
   int pair[2];

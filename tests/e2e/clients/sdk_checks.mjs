@@ -1,9 +1,11 @@
 // The official JavaScript SDKs against a router. Prints one JSON line a check: {"name", "ok", "error"?}.
-// node sdk_checks.mjs MODULES ROUTER_URL ENGINE_URL, where MODULES is the folder that has node_modules.
+// node sdk_checks.mjs MODULES ROUTER_URL ENGINE_URL GUARDED, where MODULES is the folder that has node_modules and GUARDED is JSON of a
+// second router with client keys: {"url", "engine", "good", "forbidden", "over"}.
 import { createRequire } from 'node:module';
 import assert from 'node:assert/strict';
 
-const [modules, router, engine] = process.argv.slice(2);
+const [modules, router, engine, guardedText] = process.argv.slice(2);
+const guarded = JSON.parse(guardedText);
 const require = createRequire(modules + '/');
 const { default: OpenAI } = require('openai');
 const { default: Anthropic } = require('@anthropic-ai/sdk');
@@ -15,7 +17,7 @@ const claude = new Anthropic({ baseURL: router, apiKey: 'none', maxRetries: 0, t
 const schema = { type: 'object', properties: { text: { type: 'string' } } };
 const arguments_ = { text: 'token '.repeat(6) };
 
-const faults = (switches = {}) => fetch(engine + '/sim/faults', { method: 'POST', body: JSON.stringify(switches) });
+const faults = (switches = {}, of = engine) => fetch(of + '/sim/faults', { method: 'POST', body: JSON.stringify(switches) });
 const state = async () => (await fetch(engine + '/sim/state')).json();
 async function collect(stream) {
   const all = [];
@@ -28,6 +30,22 @@ async function aborted(leave) {
   await leave();
   const end = Date.now() + 3000;
   while ((await state()).aborted !== before + 1) assert(Date.now() < end, "the engine's request goes on");
+}
+
+// One refusal of each kind that the second router can be brought to; the SDK must throw what `classes` says of its status.
+async function refusals(classes, ask) {
+  const throws = async (status, key, text = 'x') =>
+    assert.rejects(ask(key, text), (e) => e.status === status && e.constructor.name === classes[status],
+      `${status} is not ${classes[status]}`);
+  await faults({}, guarded.engine);
+  await throws(401, 'sk-nobody');
+  await throws(403, guarded.forbidden);
+  await throws(413, guarded.good, 'x'.repeat(100000));
+  await throws(429, guarded.over);
+  await faults({ status: 503 }, guarded.engine);
+  await throws(503, guarded.good);
+  await faults({ hang: true }, guarded.engine);
+  await throws(504, guarded.good);
 }
 
 const checks = {
@@ -77,6 +95,12 @@ const checks = {
     await assert.rejects(chat({ stream: true }).then(collect), (e) => e instanceof OpenAI.APIError && e.code === 'backend_error');
     await assert.rejects(gpt.responses.create({ model, input: 'x', stream: true }).then(collect), OpenAI.APIError);
   },
+  async openai_classes() {
+    await refusals({ 401: 'AuthenticationError', 403: 'PermissionDeniedError', 413: 'APIError', 429: 'RateLimitError',
+      503: 'InternalServerError', 504: 'InternalServerError' },
+    (apiKey, content) => new OpenAI({ baseURL: guarded.url + '/v1', apiKey, maxRetries: 0, timeout: 20000 }).chat.completions.create(
+      { model, messages: [{ role: 'user', content }] }));
+  },
   async openai_abort() {
     await aborted(async () => {
       const s = await gpt.chat.completions.create({ model, messages, max_tokens: 500, stream: true });
@@ -117,6 +141,12 @@ const checks = {
     await faults({ cut_after: 2 });
     await assert.rejects(claude.messages.stream({ model, messages, max_tokens: 6 }).finalMessage(),
       (e) => e instanceof Anthropic.APIError && e.error?.error?.code === 'backend_error');
+  },
+  async anthropic_classes() {
+    await refusals({ 401: 'AuthenticationError', 403: 'PermissionDeniedError', 413: 'ContentTooLargeError', 429: 'RateLimitError',
+      503: 'ServiceUnavailableError', 504: 'GatewayTimeoutError' },
+    (apiKey, content) => new Anthropic({ baseURL: guarded.url, apiKey, maxRetries: 0, timeout: 20000 }).messages.create(
+      { model, max_tokens: 4, messages: [{ role: 'user', content }] }));
   },
   async anthropic_abort() {
     await aborted(async () => {

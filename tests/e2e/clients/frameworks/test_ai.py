@@ -15,7 +15,7 @@ CHECKS = re.findall(r"^  async (\w+)\(\) \{$", (HERE / "ai_checks.mjs").read_tex
 
 @pytest.fixture(scope="module")
 def results(fleet):
-    run = subprocess.run([NODE, HERE / "ai_checks.mjs", TOP / "build/frameworks/node", fleet.url], capture_output=True, text=True, timeout=120)
+    run = subprocess.run([NODE, HERE / "ai_checks.mjs", TOP / "build/frameworks/node", fleet.url, fleet.engine.url], capture_output=True, text=True, timeout=120)
     assert run.returncode == 0, run.stderr[-4000:]
     return {r["name"]: r for r in map(json.loads, run.stdout.splitlines())}
 
