@@ -324,10 +324,11 @@ bool running_call::take_head() {
 
 // An answer of known kind that grows without end is nobody's answer; how long an event stream runs is the caller's business.
 uint64_t running_call::body_cap() const {
+  constexpr std::string_view events = "text/event-stream";
   const uint64_t cap = client_->options.max_answer_bytes;
   const field *type = find_field(parser_.head().fields, "content-type");
-  const bool events = type != nullptr && lower(type->value).find("text/event-stream") != std::string::npos;
-  return cap == 0 || events ? UINT64_MAX : cap;
+  const bool endless = cap == 0 || (type != nullptr && iequals(type->value.substr(0, events.size()), events));
+  return endless ? UINT64_MAX : cap;
 }
 
 void running_call::start_body() {
