@@ -350,6 +350,8 @@ void router_side::close(uint32_t linger_ms) {
   socket_ = nullptr;
   core_.zmq->forget(domain_);
   domain_.clear();
+  touched_ = false;
+  gone_fds_.clear();
   watched_.clear();
   by_routing_.clear();
   peers_.clear();

@@ -127,6 +127,7 @@ void transport::want_pump() {
 
 void transport::stop(uint32_t linger_ms) {
   if (!started_) return;
+  started_ = false;  // nothing is dialled by what the losses below call
   router_.stop(linger_ms);
   const auto all = std::move(diallers_);
   diallers_.clear();
@@ -139,7 +140,7 @@ void transport::stop(uint32_t linger_ms) {
   core_.events = nullptr;
   explicit_bzero(core_.secret.data(), core_.secret.size());
   first_ = 0;
-  pumping_ = asked_ = started_ = false;
+  pumping_ = asked_ = false;
 }
 
 }  // namespace hive::transport_zmq
