@@ -169,7 +169,9 @@ class proxied_request final : public link::agent_stream_events, private http::ca
   void judge() {
     std::vector<http::field> fields;
     for (const auto &[name, value] : fields_) fields.push_back({name, value});
-    const answer_class found = owner_.codec_.classify(static_cast<uint32_t>(status_), fields, held_);
+    const http::field *encoding = http::find_field(fields, "content-encoding");
+    const bool readable = encoding == nullptr || iequals(encoding->value, "identity");
+    const answer_class found = owner_.codec_.classify(static_cast<uint32_t>(status_), fields, readable ? std::string_view(held_) : std::string_view());
     free_slot();
     if (found.verdict == HIVE_ANSWER_OVERLOADED || found.verdict == HIVE_ANSWER_STARTING) {
       const bool starting = found.verdict == HIVE_ANSWER_STARTING;

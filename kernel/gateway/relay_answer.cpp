@@ -203,7 +203,7 @@ void relay::finish_stream() {
                  "engine_error");
   // An engine's death looks like the end of such a body. On the routes whose events we know a whole answer says that it is one.
   const bool told = facts.finished || facts.done || facts.error || facts.unread;
-  if (until_close_ && facts.events > 0 && !told && !route_.forms) {
+  if (until_close_ && !told && !route_.forms) {
     link::stream_failure failure;
     failure.why = link::cause::engine_cut;
     failure.message = "the engine closed the connection inside its answer";

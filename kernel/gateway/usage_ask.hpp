@@ -28,7 +28,7 @@ class usage_filter {
   // The stream is over: what is held and no usage event.
   std::string_view rest(size_t &kept_back);
   // What has been passed ends with a whole event.
-  bool between_events() const { return !passing_; }
+  bool between_events() const { return !passing_ && after_cr_ == after_cr::none; }
 
  private:
   enum class after_cr : uint8_t { none, pass, drop };  // the last event ended with a CR: its LF goes the same way

@@ -130,6 +130,10 @@ TEST(usage_filter, whole_events_pass_without_a_copy_and_a_huge_one_is_not_held) 
   EXPECT_TRUE(filter.between_events());
   EXPECT_EQ(filter.pass("\ndata: {\"usage\":{}}\n\n", kept), "data: 1\n\n");
   EXPECT_EQ(kept, 20u);
+  EXPECT_EQ(filter.pass("data: 1\r\n\r", kept), "data: 1\r\n\r");
+  EXPECT_FALSE(filter.between_events()) << "its LF may follow";
+  EXPECT_EQ(filter.pass("\n", kept), "\n");
+  EXPECT_TRUE(filter.between_events());
 }
 
 TEST(usage_filter, what_it_passes_never_depends_on_the_cuts) {

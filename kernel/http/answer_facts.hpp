@@ -19,7 +19,7 @@ struct stream_facts {
   bool error = false;       // an error event inside the stream
   bool done = false;        // [DONE], or the dialect's own end event
   bool finished = false;    // a finish or stop reason was seen
-  bool unread = false;      // a line exceeded max_line; what it held is not known
+  bool unread = false;      // a line exceeded max_line or is no field of an event stream; what it held is not known
   token_usage usage;
   uint64_t delta_bytes = 0;   // of text deltas, as UTF-8 without JSON's escapes, for estimates
   uint64_t delta_pieces = 0;

@@ -267,7 +267,7 @@ void connection::after_flush() {
 }
 
 void connection::on_write_timer() {
-  if (!writing_ || input_ == input::closed) return;
+  if (!writing_ || sent_at_once_ > 0 || input_ == input::closed) return;  // what has gone already waits for its turn only
   if (now_ns() < write_deadline_) {
     core_->home.arm(write_timer_, write_deadline_);
   } else {

@@ -86,6 +86,8 @@ void sse_scanner::line(std::string_view text) {
   } else if (name == "error") {
     facts_.error = true;
     if (facts_.error_text.empty()) facts_.error_text = value.substr(0, kept_error);
+  } else if (!name.empty() && name != "event" && name != "id" && name != "retry") {
+    facts_.unread = true;  // no field of an event stream: whatever this is, it is not judged
   }
 }
 

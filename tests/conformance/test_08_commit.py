@@ -200,8 +200,9 @@ def test_a_stream_that_only_the_connection_ends_is_whole_when_it_says_so(stack, 
         client = read(*parts)
         assert client.payload == b"".join(parts) and client.complete and len(asked) == 1, client.payload
         assert told(audit_of(stack, client), "completed", 200, "")
-    client = read(ROLE)
-    assert client.payload == b"".join(GOOD) and client.complete and len(asked) == 2, client.payload
+    for parts in ([ROLE], [], [b": ping\n\n"], [b"event: ping\n\n"]):
+        client = read(*parts)
+        assert client.payload == b"".join(GOOD) and client.complete and len(asked) == 2, (parts, client.payload)
     wait_for("everything is returned", lambda: at_rest(stack))
 
 
