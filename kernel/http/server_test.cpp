@@ -3,10 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <map>
-#include <stdexcept>
-
-#include "http/test_support.hpp"
+#include "http/server_fixture.hpp"
 
 namespace hive::http {
 namespace {
@@ -15,102 +12,6 @@ using test::raw_socket;
 using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
-
-constexpr uint64_t body_limit = 10 * 1024 * 1024;
-
-// Answers by path; notes what happens to each exchange.
-class script_service final : public service {
- public:
-  explicit script_service(test::loop_thread &t) : thread_(t) {}
-  std::map<std::string, exchange *> held;
-
-  void on_request(exchange &x) override {
-    const std::string path(x.head().path);
-    x.serve(std::make_unique<note_taker>(*this, x, path));
-    const field text[] = {{"content-type", "text/plain"}, {"X-RateLimit-Remaining", "1"}};
-    if (path == "/hello") return x.respond({200, text}, "hello");
-    if (path == "/large") return x.respond({200, text}, std::string(64 * 1024, 'l') + "end of large");
-    if (path == "/huge") return x.respond({200, text}, std::string(16 << 20, 'h'));
-    if (path == "/refuse") return x.respond({401, text}, "no");
-    if (path == "/added") {
-      x.add_fields("X-Added: yes\r\n");
-      return x.respond({200, text}, "added");
-    }
-    if (path == "/none") return x.respond({204, text}, "");
-    if (path == "/throw") throw std::runtime_error("handler broke");
-    if (path == "/early") {
-      x.read_body(body_limit);
-      return x.respond({200, text}, "early");
-    }
-    if (path == "/echo" || path == "/hold-body") return x.read_body(body_limit);
-    if (path == "/stream" || path == "/cut" || path == "/stall") {
-      x.begin({200, text});
-      x.write("one ");
-      x.write("two");
-      if (path == "/stream") x.end();
-      if (path == "/cut") x.abort();
-      for (int i = 0; path == "/stall" && i < 1024; ++i) x.write(std::string(16 * 1024, 's'));
-    }
-    if (path == "/stall") thread_.note("unwritten " + std::string(x.unwritten() > (1 << 20) ? "many" : "few"));
-    held[path] = &x;
-    thread_.note("held " + path);
-  }
-  std::string refusal_body(int status, std::string_view what) override {
-    return "{\"refused\":" + std::to_string(status) + ",\"what\":\"" + std::string(what) + "\"}";
-  }
-
- private:
-  struct note_taker final : responder {
-    note_taker(script_service &s, exchange &exchange, std::string p) : owner(s), x(exchange), path(std::move(p)) {}
-    ~note_taker() override { owner.thread_.note("over " + path); }
-    void on_body(body_ptr body) override {
-      EXPECT_GE(body->capacity(), body->size() + body_padding);
-      owner.thread_.note("body " + path);
-      if (path == "/echo") x.respond({200, {}}, *body);
-    }
-    void on_body_failed(body_error e) override {
-      const int status = e == body_error::too_large ? 413 : e == body_error::timed_out ? 408 : 400;
-      x.respond({status, {}}, "body refused");
-    }
-    void on_written(size_t n) override { written += n; }
-    void on_gone(gone why) override {
-      static constexpr const char *names[] = {"left", "slow", "failed", "shutdown"};
-      owner.thread_.note(path + " gone " + names[static_cast<int>(why)]);
-    }
-    script_service &owner;
-    exchange &x;
-    std::string path;
-    size_t written = 0;
-  };
-  test::loop_thread &thread_;
-};
-
-class server_test : public testing::Test {
- protected:
-  void start(const server_limits &limits = {}) {
-    thread_.on_loop([&] {
-      server_ = std::make_unique<server>(thread_.get(), script_, limits);
-      const status listening = server_->listen("127.0.0.1:0", false);
-      ASSERT_TRUE(listening) << listening.text();
-      port_ = server_->port();
-    });
-  }
-  ~server_test() override {
-    thread_.on_loop([&] { server_.reset(); });
-  }
-  raw_socket connect(int receive_buffer = 0) { return raw_socket::to(port_, receive_buffer); }
-  static std::string get(const std::string &path, const std::string &fields = "", const std::string &method = "GET") {
-    return method + " " + path + " HTTP/1.1\r\nHost: h\r\n" + fields + "\r\n";
-  }
-  static std::string post(const std::string &path, const std::string &body, const std::string &fields = "") {
-    return get(path, "Content-Length: " + std::to_string(body.size()) + "\r\n" + fields, "POST") + body;
-  }
-
-  test::loop_thread thread_;
-  script_service script_{thread_};
-  std::unique_ptr<server> server_;
-  uint16_t port_ = 0;
-};
 
 TEST_F(server_test, a_whole_answer_has_length_date_and_canonical_names) {
   start();
