@@ -66,6 +66,7 @@ def test_over_its_budget_the_router_refuses_unread_what_it_refuses_and_serves_th
         s.sendall(post(len(body)) + body)
         holders.append(s)
     wait_for("both are held", lambda: held(stack) > 7.9 * MIB)  # a loop tells its part in steps of 64 KiB
+    wait_for("the engine has both", lambda: stack.engine.state()["chats"] == 2)  # what comes after the fault is answered
     stack.engine.faults()
     # What fits is served, what does not is refused before a byte of it was asked for.
     assert stack.chat(max_tokens=1).status_code == 200
