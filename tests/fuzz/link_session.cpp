@@ -54,7 +54,7 @@ struct wire {
       if (!c->open || c->dialler == nullptr || c->listener == nullptr || bytes.empty()) continue;
       net.net.in_pipe += bytes.size();
       bed::fake_end &end = to_hub ? *c->listener : *c->dialler;
-      net.net.deliver(end, {bed::fake_end::event::kind::message, to_hub ? c->at_listener : c->at_dialler, std::move(bytes), {}, 0});
+      net.net.deliver(*c, to_hub, end, {bed::fake_end::event::kind::message, to_hub ? c->at_listener : c->at_dialler, std::move(bytes), {}, 0});
       return;
     }
   }
