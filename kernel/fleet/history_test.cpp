@@ -2,12 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <future>
 #include <map>
-#include <thread>
 
 #include "fleet/registry.hpp"
 
@@ -252,15 +250,19 @@ TEST_F(history_of_an_agent, what_is_not_a_record_counts_as_none) {
 
 TEST(storage_thread, counts_sweeps_that_fail_and_goes_on) {
   fake_store store;
-  static std::atomic<int> sweeps;
+  static int sweeps;                                    // of the storage's thread until `fourth` is told
+  static std::promise<void> fourth;
   sweeps = 0;
+  fourth = {};
   hive_storage_vtable table = fake_store::table;
-  table.sweep = [](void *, uint64_t) noexcept -> hive_status { return ++sweeps == 2 ? HIVE_E_EXHAUSTED : HIVE_OK; };
+  table.sweep = [](void *, uint64_t) noexcept -> hive_status {
+    if (++sweeps == 4) fourth.set_value();
+    return sweeps == 2 ? HIVE_E_EXHAUSTED : HIVE_OK;
+  };
   storage_thread t({&table, &store}, 4, ns_per_ms);
   ASSERT_TRUE(t.open().ok());
-  for (int i = 0; i < 10'000 && sweeps < 4; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_EQ(fourth.get_future().wait_for(std::chrono::seconds(10)), std::future_status::ready);
   t.stop();
-  EXPECT_GE(sweeps, 4);
   EXPECT_EQ(t.failed_sweeps(), 1u);
   EXPECT_EQ(t.sweep_failure(), errc::exhausted);
 }
