@@ -1,5 +1,7 @@
 // What choosing an agent costs: funnel with 3 gates and 4 rules, least-loaded from its plugin, the slot taken and returned.
-// Budget, warm: 0.5 us at 64 agents, 5 us at 1,000, 50 us at 10,000, no allocation.
+// Budget, warm: 0.5 us at 64 agents, 5 us at 1,000, 50 us at 10,000, no allocation; with hysteresis and max_age on three rules
+// (sticky) at most 1.3x that. The runs `with_signals` write two agents' values before each selection, about what 10,000 agents
+// send between two of 10,000 requests a second.
 //
 //   selection_bench --benchmark_repetitions=5 --benchmark_report_aggregates_only=true
 #include <benchmark/benchmark.h>
@@ -34,9 +36,14 @@ uint64_t allocations = 0;
 namespace hive::routing {
 namespace {
 
-constexpr const char *policy =
+constexpr const char *plain =
     "routing_policy: {strategy: least-loaded, match: {engine: vllm}, exclude_if: {srtt: {gt: 2000}, gpu_temperature_c: {gt: 85}, "
     "gpu_util_percent: {gt: 0.98}, memory_used_percent: {gte: 0.95}}}";
+// The same with hysteresis and max_age on three of them.
+constexpr const char *sticky =
+    "routing_policy: {strategy: least-loaded, match: {engine: vllm}, exclude_if: {srtt: {gt: 2000}, gpu_temperature_c: {gt: 85, "
+    "leave: 75, max_age: 60s}, gpu_util_percent: {gt: 0.98, leave: 0.9, max_age: 60s}, memory_used_percent: {gte: 0.95, leave: 0.9, "
+    "max_age: 60s}}}";
 
 struct services final : plugins::host_services {
   explicit services(fleet::column_table &t) : columns(t) {}
@@ -60,10 +67,12 @@ struct world {
   plugin_source source{registry, host};
   nobody outcomes;
   std::shared_ptr<fleet::pool> pool = fleet.make_pool("qwen");
+  const hive_column signals[3] = {fleet.columns.intern("gpu_temperature_c"), fleet.columns.intern("gpu_util_percent"),
+                                  fleet.columns.intern("memory_used_percent")};
   std::optional<router> routing;
   std::string trouble;
 
-  explicit world(int64_t agents) {
+  world(const char *policy, int64_t agents) {
     plugins::settings settings;
     settings.trusted_dirs = {HIVE_PLUGIN_DIR};
     settings.enable_trusted = false;
@@ -87,9 +96,8 @@ struct world {
       pool->refresh_outcome(a);
       for (uint32_t n = chance() % 16; n > 0; --n) a.slots.try_take();
       pool->refresh(a);
-      fleet.signal(*pool, name, "gpu_temperature_c", i % 8 == 7 ? 90 : 60);
-      fleet.signal(*pool, name, "gpu_util_percent", 0.5);
-      fleet.signal(*pool, name, "memory_used_percent", 0.5);
+      const double values[] = {i % 8 == 7 ? 90.0 : 60.0, 0.5, 0.5};
+      for (size_t k = 0; k < std::size(signals); ++k) pool->write(a, signals[k], values[k], now_ns(), 0);
     }
   }
   const route &of() const { return *routing->policies()->route_for("qwen"); }
@@ -113,8 +121,15 @@ struct one_request final : candidate_finder {
   std::shared_ptr<const fleet::agent_info> info;
 };
 
-void funnel_only(benchmark::State &state) {
-  world w(state.range(0));
+// What one agent sends: three values, one of them changed.
+void write_one(world &w, uint32_t n) {
+  const uint64_t now = now_ns();
+  const fleet::column_write values[] = {{w.signals[0], 60.0 + n % 2, now}, {w.signals[1], 0.5, now}, {w.signals[2], 0.5, now}};
+  w.pool->write(*w.fleet.made_ever[n % w.fleet.made_ever.size()], values, 0);
+}
+
+void funnel_only(benchmark::State &state, const char *policy) {
+  world w(policy, state.range(0));
   if (!w.trouble.empty()) return state.SkipWithError(w.trouble.c_str());
   one_request r(w);
   for (auto _ : state) {
@@ -123,8 +138,9 @@ void funnel_only(benchmark::State &state) {
   }
 }
 
-void find_take_release(benchmark::State &state) {
-  world w(state.range(0));
+// `writes`: how many agents' signals come in before each selection.
+void find_take_release(benchmark::State &state, const char *policy, uint32_t writes) {
+  world w(policy, state.range(0));
   if (!w.trouble.empty()) return state.SkipWithError(w.trouble.c_str());
   one_request r(w);
   ticket place;
@@ -137,13 +153,22 @@ void find_take_release(benchmark::State &state) {
   for (int i = 0; i < 100; ++i)
     if (!once()) return state.SkipWithError("no agent was chosen");
   const uint64_t before = allocations;
-  for (auto _ : state) benchmark::DoNotOptimize(once());
+  uint32_t n = 0;
+  for (auto _ : state) {
+    for (uint32_t k = 0; k < writes; ++k) write_one(w, n++);
+    benchmark::DoNotOptimize(once());
+  }
   state.counters["allocations"] =
       benchmark::Counter(static_cast<double>(allocations - before), benchmark::Counter::kAvgIterations);
 }
 
-BENCHMARK(funnel_only)->Arg(64)->Arg(1000)->Arg(10000);
-BENCHMARK(find_take_release)->Arg(64)->Arg(1000)->Arg(10000);
+// NAME/AGENTS, as the pages of results have it.
+const auto sizes = [](benchmark::internal::Benchmark *b) { b->Arg(64)->Arg(1000)->Arg(10000); };
+BENCHMARK_CAPTURE(funnel_only, plain, plain)->Name("funnel_only")->Apply(sizes);
+BENCHMARK_CAPTURE(find_take_release, plain, plain, 0)->Name("find_take_release")->Apply(sizes);
+BENCHMARK_CAPTURE(find_take_release, sticky, sticky, 0)->Name("find_take_release_sticky")->Apply(sizes);
+BENCHMARK_CAPTURE(find_take_release, plain_signals, plain, 2)->Name("find_take_release_with_signals")->Apply(sizes);
+BENCHMARK_CAPTURE(find_take_release, sticky_signals, sticky, 2)->Name("find_take_release_sticky_with_signals")->Apply(sizes);
 
 }  // namespace
 }  // namespace hive::routing

@@ -4,6 +4,7 @@
 
 #include "admin/exporter.hpp"
 #include "admin/fleet_json.hpp"
+#include "base/clock.hpp"
 
 namespace hive::admin {
 
@@ -41,6 +42,8 @@ constexpr agent_family families[] = {
      [](const shown_agent &a) -> value { return loaded(a.who->counters.failed); }},
     {metric_kind::gauge, "agent_success_rate", "Lifetime share of answered attempts; 0 without any", false,
      [](const shown_agent &a) -> value { return std::isnan(a.who->counters.success_rate()) ? 0 : a.who->counters.success_rate(); }},
+    {metric_kind::gauge, "agent_success_rate_5m", "Share of answered attempts of the last 5 minutes; no series without any", false,
+     [](const shown_agent &a) -> value { return a.who->recent.rate(now_ns()); }},
     {metric_kind::gauge, "agent_capacity_utilization", "Slots in use over declared capacity", false,
      [](const shown_agent &a) -> value {
        return a.info->capacity == 0 ? 0 : static_cast<double>(a.who->slots.load().first) / a.info->capacity;
@@ -130,6 +133,8 @@ void exporter::collect_lines(observe::exposition &out) const {
   for (const auto &line : lines) out.series(observe::label_text({"model"}, {line.model}), line.stats.depth);
   out.family(metric_kind::counter, "queue_refused_total", "Requests that found the capacity queue full");
   for (const auto &line : lines) out.series(observe::label_text({"model"}, {line.model}), line.stats.refused_full);
+  out.family(metric_kind::gauge, "policy_unpublished_columns", "Columns that a policy reads and no agent of the model has published for a minute");
+  out.series({}, static_cast<uint64_t>(on_.router->unpublished().size()));
   if (on_.forwards != nullptr) {
     out.family(metric_kind::gauge, "forward_slots_in_use", "Forwards under way");
     out.series({}, static_cast<uint64_t>(on_.forwards->in_use()));

@@ -9,6 +9,7 @@
 #include <set>
 #include <vector>
 
+#include "base/clock.hpp"
 #include "base/text.hpp"
 
 namespace hive::admin {
@@ -60,6 +61,8 @@ json::object universal(const agent &a) {
   o["failed_requests_total"] = c.failed.load();
   const double rate = c.success_rate();
   o["success_rate"] = std::isnan(rate) ? 0.0 : rate;
+  const auto recent = a.recent.rate(now_ns());
+  o["success_rate_5m"] = recent ? json::value(*recent) : json::value(nullptr);
   o["input_tokens_total"] = c.input_tokens.load();
   o["output_tokens_total"] = c.output_tokens.load();
   o["rejected_requests_total"] = c.rejected.load();

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "fleet/latency.hpp"
+#include "fleet/recent_outcomes.hpp"
 
 namespace hive::fleet {
 
@@ -106,6 +107,7 @@ class agent {
   slot_word slots;                                           // capacity here = declared - foreign
   agent_counters counters;
   latency_tracker latency;                                   // SRTT, RTTVAR; its own lock
+  recent_outcomes recent;                                    // of the last 5 minutes; its own lock
   std::atomic<uint64_t> last_seen_ns{0};                     // monotonic, last heartbeat
   std::atomic<uint64_t> last_seen_unix_ms{0};
   std::atomic<uint64_t> online_since_unix_ms{0};

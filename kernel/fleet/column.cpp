@@ -40,6 +40,8 @@ kernel_columns intern_kernel_columns(column_table &table) {
   k.srtt_ms = table.intern("srtt_ms");
   k.rttvar_ms = table.intern("rttvar_ms");
   k.active_tokens = table.intern("active_tokens");
+  k.success_rate_5m = table.intern("success_rate_5m");
+  k.last = k.success_rate_5m;
   return k;
 }
 

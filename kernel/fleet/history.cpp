@@ -162,6 +162,7 @@ void history::reset(std::function<std::vector<std::shared_ptr<agent>>()> agents,
       a->counters.rejected.store(0, std::memory_order_relaxed);
       a->counters.streak.store(0, std::memory_order_relaxed);
       a->latency.reset();
+      a->recent.reset();
       a->dirty.store(false, std::memory_order_release);
       a->history_known.store(true, std::memory_order_release);
       refresh_columns(*a);

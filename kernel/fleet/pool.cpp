@@ -33,12 +33,13 @@ class pool::impl {
     std::vector<double> values;
     std::vector<uint64_t> sampled;
     std::vector<uint64_t> expires;
+    uint64_t published_ns = 0;       // when some agent gave a value last; 0 = never
   };
 
   impl(pool &owner, const kernel_columns &kernel, const clock_source *clock)
       : owner_(owner), kernel_(kernel), clock_(clock != nullptr ? *clock : system_clock()) {
     for (hive_column id : {kernel_.active_requests, kernel_.capacity, kernel_.load, kernel_.success_rate,
-                           kernel_.consecutive_failures, kernel_.srtt_ms, kernel_.rttvar_ms, kernel_.active_tokens}) {
+                           kernel_.consecutive_failures, kernel_.srtt_ms, kernel_.rttvar_ms, kernel_.active_tokens, kernel_.success_rate_5m}) {
       make(id, false);
     }
     publish();
@@ -92,6 +93,7 @@ class pool::impl {
     if (same_value(cell, value)) return;
     const bool load_went_up = id == kernel_.load && value > cell;
     cell = value;
+    owner_.changes_.note(index);
     note_change(id, load_went_up);
   }
 
@@ -131,10 +133,23 @@ class pool::impl {
     const double rate = a.counters.success_rate();
     const uint32_t streak = a.counters.streak.load(std::memory_order_relaxed);
     set(kernel_.success_rate, index, rate);
+    publish_recent(index);
     set(kernel_.consecutive_failures, index, std::isnan(rate) && streak == 0 ? missing : streak);
     const std::optional<latency_value> latency = a.latency.value();
     set(kernel_.srtt_ms, index, latency ? none_if_zero(latency->srtt_ms) : missing);
     set(kernel_.rttvar_ms, index, latency ? latency->rttvar_ms : missing);
+  }
+
+  void publish_recent(uint32_t index) {
+    set(kernel_.success_rate_5m, index, owner_.rows_[index].who->recent.rate(now()).value_or(missing));
+  }
+
+  // A value that is as it was is news only to who counted the one before as missing for its age.
+  bool aged_out(hive_column id, uint64_t sampled, uint64_t t) const {
+    const pool_watcher *w = owner_.watcher_;
+    if (w == nullptr || sampled == 0 || sampled >= t) return false;
+    const uint64_t shortest = w->shortest_max_age(id);
+    return shortest != never_ns && t - sampled > shortest;
   }
 
   void describe(uint32_t index) {
@@ -168,6 +183,7 @@ class pool::impl {
   std::vector<std::unique_ptr<column>> columns_;        // by id; null = nobody has published it here
   std::vector<const double *> value_ptrs_;
   std::vector<const uint64_t *> sampled_ptrs_;
+  uint64_t peopled_ns_ = 0;                             // since when it has members
 
  private:
   column &make(hive_column id, bool sampled) {
@@ -237,6 +253,14 @@ hive_pool pool::view() const {
 double pool::value(hive_column id, uint32_t index) const {
   const impl::column *c = impl_->find(id);
   return c != nullptr && index < rows_.size() ? c->values[index] : missing;
+}
+
+uint64_t pool::quiet_ns(hive_column id, uint64_t now_ns) const {
+  if (members() == 0) return 0;
+  const impl::column *c = impl_->find(id);
+  if (c != nullptr && c->live) return 0;
+  const uint64_t since = std::max(impl_->peopled_ns_, c != nullptr ? c->published_ns : 0);
+  return now_ns > since ? now_ns - since : 0;
 }
 
 uint32_t pool::members() const { return static_cast<uint32_t>(impl_->index_.size()); }
@@ -325,6 +349,7 @@ void pool::join(const std::shared_ptr<agent> &who, std::shared_ptr<const agent_i
       impl_->agents_.emplace_back();
       impl_->tags_.emplace_back();
     }
+    if (impl_->index_.empty()) impl_->peopled_ns_ = impl_->now();
     impl_->index_.emplace(who.get(), index);
     rows_[index] = pool_row{who, std::move(info), 0, 0, standing_unlinked};
   }
@@ -379,13 +404,19 @@ void pool::write(const agent &who, std::span<const column_write> values, uint64_
   pool_section section(*this);
   const std::optional<uint32_t> index = index_of(who);
   if (!index) return;
+  const uint64_t now = impl_->now();
+  changes_.note(*index);
   for (const column_write &w : values) {
     if (w.id == 0 || w.id > column_table::limit || impl_->is_kernel(w.id)) continue;
     impl::column &c = impl_->signal_column(w.id);
     const double value = std::isfinite(w.value) ? w.value : missing;
-    c.sampled[*index] = w.sampled_ns;
+    if (!std::isnan(value)) c.published_ns = now;
+    const uint64_t before = std::exchange(c.sampled[*index], w.sampled_ns);
     c.expires[*index] = w.sampled_ns == 0 || stale_after_ns == 0 ? never_expires : w.sampled_ns + stale_after_ns;
-    if (same_value(c.values[*index], value)) continue;
+    if (same_value(c.values[*index], value)) {
+      if (impl_->aged_out(w.id, before, now)) impl_->note_change(w.id);
+      continue;
+    }
     c.values[*index] = value;
     impl_->note_change(w.id);
   }
@@ -398,6 +429,12 @@ size_t pool::sweep(uint64_t now_ns) {
     for (uint32_t i = 0; any_refused_ && i < count(); ++i) count_refused(i);
     any_refused_ = false;
   }
+  {
+    // Who was measured lately; what nobody adds to changes by time alone.
+    pool_section section(*this);
+    for (uint32_t i = 0; i < count(); ++i)
+      if (!std::isnan(value(impl_->kernel_.success_rate_5m, i))) impl_->publish_recent(i);
+  }
   // One column a critical section: ten thousand agents must not hold the lock for a whole table.
   for (hive_column id = 1; id <= column_table::limit; ++id) {
     pool_section section(*this);
@@ -408,6 +445,7 @@ size_t pool::sweep(uint64_t now_ns) {
     for (uint32_t i = 0; i < count(); ++i) {
       if (c->expires[i] > now_ns || std::isnan(c->values[i])) continue;
       c->values[i] = missing;
+      changes_.note(i);
       ++here;
     }
     if (here > 0) impl_->note_change(id);
@@ -418,6 +456,7 @@ size_t pool::sweep(uint64_t now_ns) {
 
 void pool::tick(uint64_t now_ns) {
   pool_section section(*this);
+  if (watcher_ != nullptr && watcher_->changed_by_time(now_ns)) impl_->ask_recheck();
   impl_->tick(now_ns);
 }
 

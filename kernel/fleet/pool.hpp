@@ -15,6 +15,7 @@
 
 #include "base/clock.hpp"
 #include "fleet/agent.hpp"
+#include "fleet/row_journal.hpp"
 #include "hive/abi/views.h"
 
 namespace hive::fleet {
@@ -36,7 +37,8 @@ class column_table {
 // Ids of the kernel's own columns, interned at start in this order.
 struct kernel_columns {
   hive_column active_requests, capacity, load, capacity_utilization, success_rate, consecutive_failures, srtt_ms, rttvar_ms,
-      active_tokens;
+      active_tokens, success_rate_5m;
+  hive_column last;  // no agent may publish one up to here
 };
 kernel_columns intern_kernel_columns(column_table &);
 
@@ -60,6 +62,11 @@ class pool_watcher {
   virtual void take_deferred(deferred_calls &out) { (void)out; }
   // Whether a waiting request's gates read this column; for `load` going up: whether one can let an agent in by that.
   virtual bool reads(hive_column, bool load_went_up) const { return (void)load_went_up, false; }
+  // The shortest max_age that a waiting request's gates put on the column: a value written again unchanged is news to them
+  // when the one before had passed it. never_ns = none.
+  virtual uint64_t shortest_max_age(hive_column) const { return never_ns; }
+  // Whether a waiting verdict may have changed since the last such call by time alone. Asked at each tick.
+  virtual bool changed_by_time(uint64_t now_ns) { return (void)now_ns, false; }
 };
 
 // What the pool knows of one slot. Guarded by the pool's lock.
@@ -118,6 +125,9 @@ class pool {
   uint32_t free_slots() const { return free_; }         // on usable agents
   uint32_t members() const;
   std::optional<uint32_t> index_of(const agent &) const;  // empty = it has left
+  const row_journal &changes() const { return changes_; }  // rows with a value written
+  // For how long there were members and none published a value of it; 0 for the kernel's own.
+  uint64_t quiet_ns(hive_column id, uint64_t now_ns) const;
   // Takes one slot of that agent: false when it filled up meanwhile (its row is then refreshed, and the agent's `rejected`
   // counts it). The other pools of the
   // agent are visited by whoever made the lease, after the lock is dropped (lease.hpp). Call inside a pool_section.
@@ -133,12 +143,13 @@ class pool {
   void leave(const agent &);
   // Reads the agent's words inside the lock, writes its row, bumps and settles as the change demands.
   void refresh(const agent &);
-  // The same for success_rate, consecutive_failures, srtt_ms and rttvar_ms; coalesced as write is.
+  // The same for the success rates, consecutive_failures, srtt_ms and rttvar_ms; coalesced as write is.
   void refresh_outcome(const agent &);
   // Writes one signal; sampled_ns 0 = live. Coalesces wake-ups of gate-relevant columns to one per 100 ms.
   void write(const agent &, hive_column id, double value, uint64_t sampled_ns, uint64_t stale_after_ns);
   void write(const agent &, std::span<const column_write>, uint64_t stale_after_ns);
-  // NaN over what is older than its limit, and refusals noted go to the agents; called once a second. Returns how many values expired.
+  // NaN over what is older than its limit, recent success rates as of now, and refusals noted go to the agents; called once a
+  // second. Returns how many values expired.
   size_t sweep(uint64_t now_ns);
   // Sends the re-check that coalescing put off, if its time has come. Called every 100 ms at the latest.
   void tick(uint64_t now_ns);
@@ -155,6 +166,7 @@ class pool {
   std::vector<uint32_t> refused_;                       // since the last sweep; follows rows_
   bool any_refused_ = false;
   uint64_t epoch_ = 1;
+  row_journal changes_;
   void update_row(uint32_t index, uint32_t count, uint32_t capacity);
   void note_state(uint32_t index);
   void count_refused(uint32_t index);

@@ -202,7 +202,7 @@ TEST(pool, signal_names_are_bounded_an_agent_and_a_router) {
     EXPECT_EQ(h.reg.columns().find(names[64]), 0u);
   }
   EXPECT_EQ(h.reg.columns().size(), column_table::limit);
-  EXPECT_EQ(h.reg.stats().refused_signal_names, 6u * 70 - (column_table::limit - 9));
+  EXPECT_EQ(h.reg.stats().refused_signal_names, 6u * 70 - (column_table::limit - 10));
 }
 
 TEST(pool, outcomes_write_rate_streak_and_latency) {

@@ -267,6 +267,7 @@ void registry::record_outcome(agent &a, const outcome_record &o) {
     a.counters.failed.fetch_add(1, std::memory_order_relaxed);
     a.counters.streak.fetch_add(1, std::memory_order_relaxed);
   }
+  a.recent.add(o.success, clock_.now());
   const std::optional<latency_value> after = a.latency.add(o.rtt_ms);
   a.dirty.store(true, std::memory_order_release);
   for (const std::shared_ptr<pool> &p : *a.pools()) p->refresh_outcome(a);
@@ -317,7 +318,7 @@ void registry::signals(std::string_view peer_id, const std::vector<link::signal_
         hive_column id = 0;
         if (m->names.size() < settings_.names_per_agent && is_signal_name(v.name)) {
           id = columns_.intern(v.name);
-          if (id != 0 && id <= kernel_.active_tokens) id = 0;  // the kernel's own are not the agent's to say
+          if (id != 0 && id <= kernel_.last) id = 0;  // the kernel's own are not the agent's to say
           known = m->names.emplace(std::string(v.name), id).first;
         }
         if (id == 0) stats_.refused_signal_names.fetch_add(1, std::memory_order_relaxed);

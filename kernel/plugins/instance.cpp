@@ -54,7 +54,9 @@ struct instance::thunks {
   static hive_column column(const hive_host *h, hive_str name) noexcept {
     instance &i = of(h);
     if (!i.creating_ || name.ptr == nullptr || name.len == 0 || name.len > 128) return 0;
-    return i.services_.column(view(name));
+    const hive_column id = i.services_.column(view(name));
+    if (id != 0) i.columns_.push_back(id);
+    return id;
   }
   static hive_metric metric_register(const hive_host *h, int32_t kind, hive_str name, hive_str help) noexcept {
     instance &i = of(h);

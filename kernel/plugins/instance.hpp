@@ -40,6 +40,7 @@ class instance {
   const std::string &name() const { return options_.name; }
   const std::string &where() const { return options_.where; }
   const std::string &json() const { return options_.json; }  // as the plugin got it
+  const std::vector<hive_column> &columns() const { return columns_; }  // it asked for in create
 
   const hive_strategy_vtable *strategy() const { return table<hive_strategy_vtable>(HIVE_KIND_STRATEGY); }
   const hive_gate_vtable *gate() const { return table<hive_gate_vtable>(HIVE_KIND_GATE); }
@@ -79,6 +80,7 @@ class instance {
   host_services &services_;
   std::string component_name_;  // kind/id
   hive_host host_;
+  std::vector<hive_column> columns_;
   void *self_ = nullptr;
   bool creating_ = false;
   std::shared_ptr<bool> alive_;  // read and cleared on [control] only

@@ -56,6 +56,7 @@ std::string_view to_string(library_state s) {
     case library_state::loaded: return "loaded";
     case library_state::refused: return "refused";
     case library_state::disabled: return "disabled";
+    case library_state::absent: return "absent";
   }
   return "unknown";
 }
@@ -89,10 +90,12 @@ status component_registry::load(const settings &s) {
   };
   search(s.trusted_dirs, true, "plugins.trusted_dirs");
   search(s.dirs, false, "plugins.dirs");
+  for (const auto *dirs : {&s.trusted_dirs, &s.dirs})
+    for (const std::string &dir : *dirs) note_absent(dir);
 
   const auto named = [&](const std::string &name, const std::string &where) {
     const auto it = std::find_if(libraries_.begin(), libraries_.end(), [&](const auto &l) { return l->name == name; });
-    if (it == libraries_.end()) {
+    if (it == libraries_.end() || (*it)->state == library_state::absent) {
       const std::vector<std::string> names(seen.begin(), seen.end());
       const std::string near = nearest(name, names);
       note(fail(errc::not_found,
@@ -123,6 +126,28 @@ status component_registry::load(const settings &s) {
     }
   }
   return problems_.empty() ? status() : problems_.front();
+}
+
+// A library that was taken away leaves its description: what misses it can be told its name.
+void component_registry::note_absent(const std::string &dir) {
+  constexpr std::string_view ending = ".plugin.json";
+  std::error_code ec;
+  std::set<fs::path> files;
+  for (fs::directory_iterator it(dir, ec), end; !ec && it != end; it.increment(ec)) files.insert(it->path());
+  for (const fs::path &path : files) {
+    const std::string file = path.filename().string();
+    if (!file.ends_with(ending)) continue;
+    const std::string name = file.substr(0, file.size() - ending.size());
+    if (std::any_of(libraries_.begin(), libraries_.end(), [&](const auto &l) { return l->name == name; })) continue;
+    auto l = std::make_unique<library>();
+    l->name = name;
+    l->file = (path.parent_path() / (name + ".so")).string();
+    l->state = library_state::absent;
+    l->reason = "there is no " + l->file;
+    l->description = hint(l->file);
+    if (l->description.components.empty()) continue;
+    libraries_.push_back(std::move(l));
+  }
 }
 
 void component_registry::load_one(library &l) {

@@ -17,7 +17,8 @@ namespace hive::plugins {
 
 class instance;
 
-enum class library_state { loaded, refused, disabled };
+// absent: described by NAME.plugin.json, and NAME.so is not beside it.
+enum class library_state { loaded, refused, disabled, absent };
 std::string_view to_string(library_state);
 
 struct library {
@@ -85,6 +86,7 @@ class component_registry {
  private:
   using key = std::pair<uint32_t, std::string>;
   void load_one(library &);
+  void note_absent(const std::string &dir);
   status adopt(library &);
   status unknown(std::string_view what, std::string_view name, const std::vector<std::string> &known, const std::string &provider) const;
 

@@ -28,7 +28,8 @@ class component_catalog {
   virtual std::optional<gate_field> field(std::string_view name) const = 0;   // empty = no enabled plugin has it
   virtual std::vector<std::string> strategies() const = 0;                    // ids, sorted
   virtual std::vector<std::string> fields() const = 0;                        // names, sorted
-  // The plugin that would provide a strategy or field that is not there ("gate_hardware"); empty when none is known.
+  // Which plugin would provide a strategy or field that is not there, and why it does not: "plugin gate_hardware provides it
+  // and is not enabled"; empty when none is known.
   virtual std::string provider_hint(uint32_t kind, std::string_view name) const = 0;
   // The options a policy writes, valid against the component's schema and with defaults filled in.
   virtual result<std::string> complete_options(const hive_component &, const std::string &json) const = 0;
@@ -40,6 +41,7 @@ class component_instance {
  public:
   virtual ~component_instance() = default;
   virtual void *self() const = 0;
+  virtual std::vector<hive_column> columns() const { return {}; }          // those it bound when it was made
   virtual bool begin(uint64_t /*now_ns*/) { return true; }                 // false: its circuit is open, do not call it
   virtual void end(hive_status, bool /*wrong_answer*/) {}                  // after each begin that answered true
 };

@@ -117,8 +117,8 @@ class test_source final : public component_source {
     return out;
   }
   std::string provider_hint(uint32_t kind, std::string_view name) const override {
-    if (kind == HIVE_KIND_GATE && name == "kv_cache_utilization") return "gate_engine";
-    if (kind == HIVE_KIND_STRATEGY && name == "power-of-two") return "strategy_power_of_two";
+    if (kind == HIVE_KIND_GATE && name == "kv_cache_utilization") return "plugin gate_engine provides it and is not enabled";
+    if (kind == HIVE_KIND_STRATEGY && name == "power-of-two") return "plugin strategy_power_of_two provides it and is not enabled";
     return {};
   }
   result<std::string> complete_options(const hive_component &, const std::string &json) const override {

@@ -18,10 +18,6 @@ bool listed(const std::vector<const fleet::agent *> &list, const fleet::agent *w
   return std::find(list.begin(), list.end(), who) != list.end();
 }
 
-const double *column_of(const hive_pool &view, hive_column id) { return hive_column_at(&view, id); }
-const uint64_t *age_of(const hive_pool &view, hive_column id) {
-  return id < view.column_count && view.sampled_ns ? view.sampled_ns[id] : nullptr;
-}
 
 // Takes one of the list out of the candidates; a full one among them no longer counts as held.
 void take_out(const fleet::pool &pool, const uint8_t *fits, const std::vector<const fleet::agent *> &list, uint8_t *keep,
@@ -103,8 +99,7 @@ funnel_result run_funnel(const fleet::pool &pool, lane &where, step &s, selectio
   sel.held = held;
   const funnel_result empty{held > 0 ? verdict::full : verdict::none, 0};
 
-  for (const bound_rule &r : s.rules())
-    scan::apply(r.bound, column_of(view, r.column), age_of(view, r.column), sel.request.now_ns, keep, n);
+  if (!s.thresholds().empty()) scan::both(keep, s.thresholds().passes(pool, view, sel.request.now_ns), n);
   view.eligible = keep;
   if (!s.gates().empty()) apply_custom(s, sel.request, view, space);
 
@@ -121,7 +116,7 @@ funnel_result run_funnel(const fleet::pool &pool, lane &where, step &s, selectio
   }
   view.candidates = space.candidates.data();
   view.candidate_count = count;
-  const uint32_t chosen = ask_strategy(s.strategy(), sel.request, view, space, column_of(view, s.load()));
+  const uint32_t chosen = ask_strategy(s.strategy(), sel.request, view, space, hive_column_at(&view, s.load()));
   if (chosen == nowhere) return empty;
   return {verdict::chosen, chosen};
 }
@@ -145,7 +140,7 @@ bool fits_but_for_capacity(const fleet::pool &pool, step &s, const selection &se
   if (listed(sel.failed, row.who.get()) || listed(sel.barred, row.who.get())) return false;
   const hive_pool view = pool.view();
   return std::none_of(s.rules().begin(), s.rules().end(), [&](const bound_rule &r) {
-    return scan::violated(r.bound, column_of(view, r.column), age_of(view, r.column), sel.request.now_ns, index);
+    return s.thresholds().judge(r, view, sel.request.now_ns, index).violated;
   });
 }
 
@@ -219,8 +214,7 @@ class violations {
   std::string of(uint32_t i) {
     std::vector<std::string_view> names;
     for (const bound_rule &r : step_.rules())
-      if (scan::violated(r.bound, column_of(view_, r.column), age_of(view_, r.column), sel_.request.now_ns, i))
-        names.push_back(r.field);
+      if (step_.thresholds().judge(r, view_, sel_.request.now_ns, i).violated) names.push_back(r.field);
     if (!step_.gates().empty()) ask();
     for (size_t g = 0; g < verdicts_.size(); ++g)
       for (const auto &[bit, field] : step_.gates()[g].fields)
@@ -236,8 +230,8 @@ class violations {
     if (!verdicts_.empty()) return;
     scan::open_slots(pool_.slot_states(), step_.fits(pool_, sel_.capability), space_.keep.data(), view_.count);
     for (const bound_rule &r : step_.rules())
-      scan::apply(r.bound, column_of(view_, r.column), age_of(view_, r.column), sel_.request.now_ns, space_.keep.data(),
-                  view_.count);
+      for (uint32_t i = 0; i < view_.count; ++i)
+        space_.keep[i] &= static_cast<uint8_t>(!step_.thresholds().judge(r, view_, sel_.request.now_ns, i).violated);
     view_.eligible = space_.keep.data();
     for (const custom_gate &g : step_.gates()) {
       const bool answered = judge(g, sel_.request, view_, space_.verdicts.data());

@@ -16,6 +16,17 @@ void lane::buffers::fit(uint32_t count) {
   scores.resize(count);
 }
 
+std::shared_ptr<hysteresis> lane::memory_of(std::string_view document, std::string_view step, uint32_t nth, std::string_view field,
+                                            std::string_view rule) {
+  std::erase_if(memories_, [](const auto &m) { return m.second.expired(); });
+  std::string key;
+  for (const std::string_view part : {document, step, std::string_view(std::to_string(nth)), field, rule}) key.append(part).push_back('\0');
+  std::weak_ptr<hysteresis> &kept = memories_[key];
+  std::shared_ptr<hysteresis> found = kept.lock();
+  if (!found) kept = found = std::make_shared<hysteresis>();
+  return found;
+}
+
 void lane::observe(const std::vector<instance *> &instances) {
   on_choice_.clear();
   on_outcome_.clear();

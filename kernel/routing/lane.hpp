@@ -4,12 +4,16 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "fleet/pool.hpp"
 #include "hive/abi/views.h"
 #include "routing/queue.hpp"
+#include "routing/thresholds.hpp"
 
 namespace hive::routing {
 
@@ -37,6 +41,10 @@ class lane {
   // Takes the lock itself, and only if some instance wants outcomes.
   void outcome(hive_outcome &, const fleet::agent &);
 
+  // What a rule with `leave` remembers: the one that a live route holds, else a new one. Control thread only.
+  std::shared_ptr<hysteresis> memory_of(std::string_view document, std::string_view step, uint32_t nth, std::string_view field,
+                                        std::string_view rule);
+
   const std::shared_ptr<fleet::pool> pool;
   waiting_line line;
   buffers space;                           // guarded by the pool's lock
@@ -48,6 +56,7 @@ class lane {
   void end_retry() { retrying.fetch_sub(1, std::memory_order_relaxed); }
 
  private:
+  std::map<std::string, std::weak_ptr<hysteresis>> memories_;  // control thread only
   std::vector<instance *> on_choice_;      // guarded by the pool's lock
   std::vector<instance *> on_outcome_;
   std::atomic<bool> wants_outcome_{false};

@@ -1,5 +1,7 @@
 #include "routing/plugin_source.hpp"
 
+#include <algorithm>
+
 #include "plugins/instance.hpp"
 
 namespace hive::routing {
@@ -10,6 +12,7 @@ class plugin_instance final : public component_instance {
  public:
   explicit plugin_instance(std::unique_ptr<plugins::instance> of) : of_(std::move(of)) {}
   void *self() const override { return of_->self(); }
+  std::vector<hive_column> columns() const override { return of_->columns(); }
   bool begin(uint64_t now_ns) override {
     if (!of_->usable(now_ns)) return false;
     call_.emplace(*of_);
@@ -50,13 +53,19 @@ std::optional<gate_field> plugin_source::field(std::string_view name) const {
 }
 
 std::string plugin_source::provider_hint(uint32_t kind, std::string_view name) const {
+  const auto provides = [&](const plugins::component_description &c) {
+    if (c.kind != kind) return false;
+    if (kind != HIVE_KIND_GATE) return c.id == name;
+    return std::any_of(c.fields.begin(), c.fields.end(), [&](const auto &field) { return field.name == name; });
+  };
   for (const auto &library : registry_.libraries()) {
-    if (library->state == plugins::library_state::loaded) continue;
-    for (const auto &component : library->description.components) {
-      if (component.kind != kind) continue;
-      if (kind != HIVE_KIND_GATE && component.id == name) return library->name;
-      for (const auto &field : component.fields)
-        if (field.name == name) return library->name;
+    const auto &all = library->description.components;
+    if (library->state == plugins::library_state::loaded || std::none_of(all.begin(), all.end(), provides)) continue;
+    const std::string text = "plugin " + library->name + " provides it and ";
+    switch (library->state) {
+      case plugins::library_state::absent: return text + "is gone: " + library->reason;
+      case plugins::library_state::refused: return text + "was refused: " + library->reason;
+      default: return text + "is not enabled";
     }
   }
   return {};

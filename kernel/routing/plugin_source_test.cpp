@@ -2,7 +2,10 @@
 
 #include <gmock/gmock.h>
 
+#include <filesystem>
+
 #include "base/loop.hpp"
+#include "base/test_folder.hpp"
 #include "plugins/host_services.hpp"
 #include "routing/fleet_fixture.hpp"
 #include "routing/policy_text.hpp"
@@ -34,7 +37,7 @@ struct client final : session_events {
   std::string code;
 };
 
-// The libraries of this build: strategy_least_loaded, gate_srtt, gate_hardware.
+// The libraries of this build: strategy_least_loaded and the gates.
 class real_plugins : public ::testing::Test {
  protected:
   void load(std::vector<std::string> enable) {
@@ -98,6 +101,38 @@ TEST_F(real_plugins, what_is_absent_is_named) {
   router routing(source_, fleet_.columns, outcomes_, {});
   ASSERT_TRUE(routing.add_pool(fleet_.make_pool("qwen")).ok());
   EXPECT_THAT(routing.set_policies(bad_rule->document).text(), HasSubstr("srtt_upper"));
+}
+
+// Routing sheet section 9, and the windowed rate (W53).
+TEST_F(real_plugins, sixteen_fields_and_the_windowed_rate_are_served_and_two_may_shed) {
+  load({"strategy_least_loaded", "gate_srtt", "gate_hardware", "gate_engine", "gate_reliability"});
+  const char *const fields[] = {"capacity_utilization", "success_rate", "srtt", "consecutive_failures", "kv_cache_utilization",
+                                "running_requests", "waiting_requests", "avg_ttft_seconds", "p90_ttft_seconds", "avg_itl_seconds",
+                                "p90_itl_seconds", "gpu_temperature_c", "gpu_util_percent", "gpu_vram_used_percent",
+                                "memory_used_percent", "cpu_usage_percent", "success_rate_5m"};
+  for (const std::string field : fields) {
+    const auto d = parse_policy("routing_policy: {strategy: least-loaded, exclude_if: {" + field + ": {gt: 0.5, leave: 0.4}}}", source_);
+    ASSERT_TRUE(d) << d.why().text();
+    EXPECT_TRUE(d->warnings.empty()) << field;
+    const bool sheds = field == "kv_cache_utilization" || field == "waiting_requests";
+    EXPECT_EQ(parse_policy("shed_if: {" + field + ": {gt: 0.5}}\nrouting_policy: {strategy: least-loaded}", source_).ok(), sheds) << field;
+  }
+}
+
+TEST_F(real_plugins, a_library_that_was_taken_away_is_named_by_what_needs_it) {
+  const test_folder folder;
+  for (const char *name : {"strategy_least_loaded.so", "gate_engine.plugin.json"})
+    std::filesystem::copy_file(std::filesystem::path(HIVE_PLUGIN_DIR) / name, folder.path() / name);
+  plugins::settings settings;
+  settings.trusted_dirs = {folder.path().string()};
+  ASSERT_TRUE(registry_.load(settings).ok());
+  const auto d = parse_policy("routing_policy: {strategy: least-loaded, exclude_if: {kv_cache_utilization: {gt: 0.9}}}", source_);
+  ASSERT_FALSE(d);
+  EXPECT_THAT(d.why().text(), HasSubstr("plugin gate_engine provides it and is gone: there is no " + (folder.path() / "gate_engine.so").string()));
+  EXPECT_THAT(registry_.missing_field("kv_cache_utilization").message(), HasSubstr("the plugin \"gate_engine\" would provide it but is absent"));
+  settings.enable = {"gate_engine"};
+  plugins::component_registry named;
+  EXPECT_THAT(named.load(settings).text(), HasSubstr("there is no gate_engine.so in the plugin folders"));
 }
 
 TEST_F(real_plugins, the_default_policy_works_with_none_of_them) {

@@ -101,7 +101,7 @@ mode: serverless
 routing_policy:
   match: { region: eu, engine: vllm, organization: o, machine: m, gpu_model: H100 }
   exclude_if:
-    srtt: { lte: 10, on_missing: exclude, max_age: 2s }
+    srtt: { lte: 10, on_missing: exclude, max_age: 2s, leave: 12.5 }
     srtt_upper: { gt: 5, k: 4 }
   on_error: exclude
   strategy: { name: least-loaded, options: { a: 1 } }
@@ -123,6 +123,7 @@ fallback_provider: { engine: openai, model: gpt-4o }
   EXPECT_EQ(s.exclude_if[0].bound->op, comparison::lte);
   EXPECT_TRUE(s.exclude_if[0].bound->exclude_missing);
   EXPECT_EQ(s.exclude_if[0].bound->max_age_ns, 2 * ns_per_s);
+  EXPECT_EQ(s.exclude_if[0].bound->leave, 12.5);
   EXPECT_FALSE(s.exclude_if[1].bound);
   EXPECT_EQ(boost::json::parse(s.exclude_if[1].json), boost::json::parse(R"({"gt":5,"k":4})"));
   EXPECT_TRUE(s.exclude_on_error);
@@ -144,7 +145,7 @@ admit_budget_tokens: 408987
 max_inflight: 37
 shed_if: { kv_cache_utilization: { gt: 0.9 }, waiting_requests: { gt: 20 } }
 routing_policy: { strategy: least-loaded, match: { tags: [a, b], region: eu }, max_tries: 2 }
-fallback_chain: [ { name: x, strategy: { name: least-loaded, options: { k: v } }, exclude_if: { srtt: { gt: 1.5 } } } ]
+fallback_chain: [ { name: x, strategy: { name: least-loaded, options: { k: v } }, exclude_if: { srtt: { gt: 1.5, leave: 1, on_missing: exclude, max_age: 3s } } } ]
 )";
     const auto once = parse_policy(text, source);
     ASSERT_TRUE(once) << once.why().text();
@@ -155,6 +156,7 @@ fallback_chain: [ { name: x, strategy: { name: least-loaded, options: { k: v } }
     const auto json = to_json(*once->document);
     EXPECT_EQ(json.at("mode"), *mode ? "serverless" : "reserved");
     EXPECT_EQ(json.at("shed_if").at("kv_cache_utilization").at("gt").as_double(), 0.9);
+    EXPECT_EQ(json.at("fallback_chain").at(0).at("exclude_if").at("srtt").at("leave"), 1);
     EXPECT_FALSE(json.contains("models"));
     EXPECT_TRUE(json.at("fallback_chain").at(0).at("match").is_object());
   }
@@ -200,7 +202,14 @@ INSTANTIATE_TEST_SUITE_P(
         bad_policy{"routing_policy: {strategy: least-loaded, exclude_if: {srtt: {gt: 1, lt: 2}}}", "only one operator"},
         bad_policy{"routing_policy: {strategy: least-loaded, exclude_if: {srtt: {gt: fast}}}", "p.yaml:1"},
         bad_policy{"routing_policy: {strategy: least-loaded, exclude_if: {srtt: {gt: 1}, srtt: {gt: 2}}}", "srtt"},
-        bad_policy{"routing_policy: {strategy: least-loaded, exclude_if: {srtt: {gt: 9, leave: 7}}}", "not supported"},
+        bad_policy{"routing_policy: {strategy: least-loaded, exclude_if: {srtt: {gt: 9, leave: 9.5}}}",
+                   "an agent at 9.5 still violates gt 9; it comes back at a value that does not, like {gt: 9, leave: 8.1}"},
+        bad_policy{"routing_policy: {strategy: least-loaded, exclude_if: {srtt: {gte: 9, leave: 9}}}", "still violates gte 9"},
+        bad_policy{"routing_policy: {strategy: least-loaded, exclude_if: {srtt: {lt: 0.5, leave: 0.4}}}", "like {lt: 0.5, leave: 0.55}"},
+        bad_policy{"routing_policy: {strategy: least-loaded, exclude_if: {srtt: {lte: 0, leave: 0}}}", "like {lte: 0, leave: 1}"},
+        bad_policy{"routing_policy: {strategy: least-loaded, exclude_if: {srtt: {gt: 9, leave: soon}}}", "p.yaml:1"},
+        bad_policy{"routing_policy: {strategy: least-loaded, exclude_if: {srtt: {gt: 9, on_missing: maybe}}}", "want pass or exclude"},
+        bad_policy{"routing_policy: {strategy: least-loaded, exclude_if: {srtt: {gt: 9, max_age: old}}}", "p.yaml:1"},
         bad_policy{"routing_policy: {strategy: least-loaded, match: [a]}", "match"},
         bad_policy{"routing_policy: {strategy: least-loaded, max_tries: lots}", "max_tries"},
         bad_policy{"routing_policy: {strategy: least-loaded}\nfallback_chain: [{name: x}]", "strategy is required"},
@@ -209,6 +218,10 @@ INSTANTIATE_TEST_SUITE_P(
         bad_policy{"max_inflight: -3", "max_inflight"},
         bad_policy{"shed_if: {gpu_temperature_c: {gt: 1}}", "shed_if"},
         bad_policy{"shed_if: {gpu_temperature_c: {gt: 1}}", "unknown field"},
+        bad_policy{"shed_if: {gpu_temperature_c: {gt: 1}}", "it may stand in exclude_if only (available: kv_cache_utilization, waiting_requests)"},
+        bad_policy{"shed_if: {kv_cache_utilization: {gt: 1, leave: 0.5}}", "shed_if.kv_cache_utilization.leave may stand in exclude_if only"},
+        bad_policy{"shed_if: {kv_cache_utilization: {gt: 1, max_age: 5s}}", "max_age may stand in exclude_if only"},
+        bad_policy{"shed_if: {kv_cache_utilization: {gt: 1, on_missing: exclude}}", "on_missing may stand in exclude_if only"},
         bad_policy{"shed_if: {kv_cache_utilization: {}}", "exactly one operator"},
         bad_policy{"shed_if: {kv_cache_utilization: {gt: 1, lt: 2}}", "exactly one operator"},
         bad_policy{"routing_policy: {strategy: least-loaded}\nfallback_provider: {model: m}",
@@ -248,6 +261,20 @@ TEST(policy_text, unknown_keys_and_impossible_thresholds_warn_and_unknown_keys_f
     EXPECT_THAT(all, HasSubstr(fragment));
   EXPECT_EQ(d->warnings.size(), 4u);
   EXPECT_FALSE(parse_policy(text, source, {"p.yaml", "", true, false}));
+}
+
+TEST(policy_text, a_leave_outside_the_range_warns_and_one_at_the_limit_is_fine) {
+  const test_source source;
+  const auto parse = [&](const char *rule) {
+    return parse_policy(std::string("routing_policy: {strategy: least-loaded, exclude_if: {success_rate: ") + rule + "}}", source);
+  };
+  const auto far = parse("{lt: 0.9, leave: 1.5}");
+  ASSERT_TRUE(far) << far.why().text();
+  ASSERT_EQ(far->warnings.size(), 1u);
+  EXPECT_THAT(far->warnings[0], HasSubstr("success_rate.leave: 1.5 lies outside 0..1 (fraction), so who is kept out may never come back"));
+  const auto same = parse("{lt: 0.9, leave: 0.9}");
+  ASSERT_TRUE(same) << same.why().text();
+  EXPECT_TRUE(same->warnings.empty());
 }
 
 TEST(policy_text, a_named_document_must_say_its_models) {

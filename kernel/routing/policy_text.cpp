@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <initializer_list>
 
 #include "base/text.hpp"
 #include "config/yaml.hpp"
+#include "routing/scan.hpp"
 
 namespace hive::routing {
 
@@ -28,6 +30,13 @@ std::string shortest(double v) {
   char text[32];
   const auto end = std::to_chars(text, text + sizeof text, v).ptr;
   return std::string(text, end);
+}
+
+// A value a tenth on the passing side of the limit.
+std::string leave_example(const threshold &t) {
+  const bool above = t.op == comparison::gt || t.op == comparison::gte;
+  const double step = t.limit == 0 ? 1 : std::abs(t.limit) / 10;
+  return "{" + std::string(to_string(t.op)) + ": " + shortest(t.limit) + ", leave: " + shortest(above ? t.limit - step : t.limit + step) + "}";
 }
 
 // Null stands for absent everywhere.
@@ -184,7 +193,7 @@ status reader::read_strategy(const yaml::node &step, policy_step &out) {
     std::string message = "unknown strategy '" + *text + "'";
     const auto names = catalog_.strategies();
     if (const std::string hint = catalog_.provider_hint(HIVE_KIND_STRATEGY, *text); !hint.empty())
-      message += ": plugin " + hint + " provides it and is not enabled";
+      message += ": " + hint;
     else if (const std::string near = nearest(*text, names); !near.empty())
       message += ", did you mean '" + near + "'?";
     return name->wrong(message + " (available: " + join(names) + ")");
@@ -251,7 +260,7 @@ status reader::unknown_field(const yaml::node &n, const std::string &name, bool 
   if (shed && catalog_.field(name))
     message += ", it may stand in exclude_if only";
   else if (const std::string hint = catalog_.provider_hint(HIVE_KIND_GATE, name); !hint.empty())
-    message += ": plugin " + hint + " provides it and is not enabled";
+    message += ": " + hint;
   else if (const std::string near = nearest(name, names); !near.empty())
     message += ", did you mean '" + near + "'?";
   const yaml::node *value = n.find(name);
@@ -262,9 +271,10 @@ status reader::read_threshold(const yaml::node &n, const gate_field &field, bool
   const std::string where = (shed ? "shed_if." : "exclude_if.") + rule.field;
   const std::string one = where + ": want a map with exactly one operator, like {gt: 0.9}; operators are gt, gte, lt, lte";
   if (!n.is_map()) return n.wrong(one);
-  if (present(n, "leave")) return n.wrong(where + ".leave (hysteresis) is not supported in this release: remove it");
-  keys(n, shed ? std::initializer_list<std::string_view>{"gt", "gte", "lt", "lte"}
-               : std::initializer_list<std::string_view>{"gt", "gte", "lt", "lte", "on_missing", "max_age"});
+  for (const std::string_view name : {"on_missing", "leave", "max_age"})
+    if (const yaml::node *given = present(n, name); given && shed)
+      return given->wrong(where + "." + std::string(name) + " may stand in exclude_if only: shed_if compares the mean over the agents");
+  keys(n, {"gt", "gte", "lt", "lte", "on_missing", "leave", "max_age"});
   threshold t;
   int operators = 0;
   for (const comparison op : {comparison::gt, comparison::gte, comparison::lt, comparison::lte}) {
@@ -279,9 +289,18 @@ status reader::read_threshold(const yaml::node &n, const gate_field &field, bool
   }
   if (operators == 0) return n.wrong(one);
   const hive_field &f = *field.field;
-  if (f.min < f.max && (t.limit < f.min || t.limit > f.max))
-    warn(n.wrong(where + ": " + shortest(t.limit) + " lies outside " + shortest(f.min) + ".." + shortest(f.max) + " (" +
-                 std::string(f.unit.ptr, f.unit.len) + "), so the rule never or always holds"));
+  const auto outside = [&](double v) { return f.min < f.max && (v < f.min || v > f.max); };
+  const std::string range = " lies outside " + shortest(f.min) + ".." + shortest(f.max) + " (" + std::string(f.unit.ptr, f.unit.len) + ")";
+  if (outside(t.limit)) warn(n.wrong(where + ": " + shortest(t.limit) + range + ", so the rule never or always holds"));
+  if (const yaml::node *leave = present(n, "leave")) {
+    auto limit = leave->as_number();
+    if (!limit) return limit.why();
+    if (scan::holds_at(t.op, *limit, t.limit))
+      return leave->wrong(where + ".leave: an agent at " + shortest(*limit) + " still violates " + std::string(to_string(t.op)) + " " +
+                          shortest(t.limit) + "; it comes back at a value that does not, like " + leave_example(t));
+    if (outside(*limit)) warn(leave->wrong(where + ".leave: " + shortest(*limit) + range + ", so who is kept out may never come back"));
+    t.leave = *limit;
+  }
   if (const yaml::node *missing = present(n, "on_missing"); missing && !shed) {
     auto text = missing->as_text();
     if (!text) return text.why();

@@ -42,6 +42,7 @@ struct ticket::state : std::enable_shared_from_this<ticket::state> {
   std::vector<std::pair<uint32_t, uint64_t>> passed;  // {index, agent key} given to later tickets while it was untried
   std::bitset<columns> reads;
   std::bitset<columns> reads_rise;
+  std::span<const aged_column> ages;
 };
 
 class waiting_line::impl {
@@ -120,6 +121,8 @@ class waiting_line::impl {
     if (s.reads.any()) count_reads(s, -1);
     s.reads.reset();
     s.reads_rise.reset();
+    count_ages(s, -1);
+    s.ages = {};
     s.in_line = s.woken = s.recheck = s.lost = false;
     s.finder = nullptr;
     ++s.life;
@@ -284,6 +287,29 @@ class waiting_line::impl {
     }
     s.reads |= s.reads_rise;
     if (s.reads.any()) count_reads(s, 1);
+    s.ages = s.finder->ages();
+    count_ages(s, 1);
+  }
+
+  // Few: those of the rules with max_age in the steps that somebody waits in.
+  void count_ages(const state &s, int by) {
+    for (const aged_column &one : s.ages) {
+      auto found = std::find_if(aged_.begin(), aged_.end(), [&](const auto &a) { return a.first == one; });
+      if (found == aged_.end()) found = aged_.insert(aged_.end(), {one, 0});
+      found->second += static_cast<uint32_t>(by);
+      if (found->second == 0) aged_.erase(found);
+    }
+  }
+
+  // Whether some value has passed a max_age since the last tick.
+  bool aged_since(uint64_t before, uint64_t now) const {
+    const hive_pool view = pool_.view();
+    for (const auto &[one, readers] : aged_) {
+      const uint64_t *sampled = one.id < view.column_count ? view.sampled_ns[one.id] : nullptr;
+      for (uint32_t i = 0; sampled && i < view.count; ++i)
+        if (sampled[i] != 0 && sampled[i] + one.max_age_ns >= before && sampled[i] + one.max_age_ns < now) return true;
+    }
+    return false;
   }
 
   void count_reads(const state &s, int by) {
@@ -307,6 +333,8 @@ class waiting_line::impl {
   std::vector<state *> to_post_;
   uint32_t readers_[columns] = {};
   uint32_t rise_readers_[columns] = {};
+  std::vector<std::pair<aged_column, uint32_t>> aged_;  // with its readers
+  uint64_t last_tick_ns_ = 0;
   line_stats stats_;
 
  private:
@@ -391,6 +419,18 @@ void waiting_line::take_deferred(fleet::deferred_calls &out) {
     });
   }
   impl_->to_post_.clear();
+}
+
+uint64_t waiting_line::shortest_max_age(hive_column id) const {
+  uint64_t shortest = never_ns;
+  for (const auto &[one, readers] : impl_->aged_)
+    if (one.id == id) shortest = std::min(shortest, one.max_age_ns);
+  return shortest;
+}
+
+bool waiting_line::changed_by_time(uint64_t now_ns) {
+  const uint64_t before = std::exchange(impl_->last_tick_ns_, now_ns);
+  return !impl_->aged_.empty() && impl_->aged_since(before, now_ns);
 }
 
 bool waiting_line::reads(hive_column id, bool load_went_up) const {

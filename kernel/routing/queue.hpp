@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "fleet/pool.hpp"
@@ -24,6 +25,13 @@ enum class verdict {
 struct funnel_result {
   verdict what = verdict::none;
   uint32_t index = 0;
+};
+
+// A column that a rule with max_age reads.
+struct aged_column {
+  hive_column id = 0;
+  uint64_t max_age_ns = 0;
+  bool operator==(const aged_column &) const = default;
 };
 
 // One request in one step. Every call but on_wake is made with the pool's lock held and may not block.
@@ -43,6 +51,9 @@ class candidate_finder {
   virtual bool reads(hive_column) const { return false; }
   // Whether a *rise* of this column (load, capacity_utilization) can let an agent in: an lt or lte rule on it.
   virtual bool reads_rise(hive_column) const { return false; }
+  // Values of which its gates judge the age: their verdict changes by time alone. Asked once, when it starts to wait; the span
+  // holds while it waits.
+  virtual std::span<const aged_column> ages() const { return {}; }
 
  protected:
   ~candidate_finder() = default;
@@ -117,6 +128,8 @@ class waiting_line final : public fleet::pool_watcher {
   void settle() override;
   void take_deferred(fleet::deferred_calls &out) override;
   bool reads(hive_column, bool load_went_up) const override;
+  uint64_t shortest_max_age(hive_column) const override;
+  bool changed_by_time(uint64_t now_ns) override;
 
  private:
   class impl;

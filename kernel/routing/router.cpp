@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <mutex>
 
+#include "base/clock.hpp"
 #include "routing/session_impl.hpp"
 
 namespace hive::routing {
@@ -101,6 +102,7 @@ void router::sweep() {
     told = errors;
   }
   for (const auto &one : unused) told_errors_.erase(one.get());
+  unpublished_.look(*cell_.get(), columns_, now_ns(), recorder_);
 }
 
 std::vector<router::line_state> router::lines() const {

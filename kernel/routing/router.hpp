@@ -17,6 +17,7 @@
 #include "routing/policy.hpp"
 #include "routing/session.hpp"
 #include "routing/snapshot.hpp"
+#include "routing/unpublished.hpp"
 
 namespace hive::routing {
 
@@ -81,7 +82,8 @@ class router {
   // Before the pool's first agent may be routed to. On an error (a component that cannot be made) the model stays unknown.
   status add_pool(std::shared_ptr<fleet::pool>);
   void remove_pool(std::string_view model);   // of a pool that will not come back
-  // Once a second: destroys instances nobody uses any more, warns of components that answered wrongly.
+  // Once a second: destroys instances nobody uses any more, warns of components that answered wrongly and of columns that
+  // nobody publishes.
   void sweep();
 
   // Whether some agent serves, or served, that model. Any thread.
@@ -95,6 +97,7 @@ class router {
     line_stats stats;
   };
   std::vector<line_state> lines() const;
+  std::vector<unpublished_column> unpublished() const { return unpublished_.list(); }
   std::vector<std::shared_ptr<const instance>> instances() const { return store_.all(); }
   const router_options &options() const { return options_; }
 
@@ -109,6 +112,7 @@ class router {
   const router_options options_;
   instance_store store_;
   snapshot_cell cell_;
+  unpublished_columns unpublished_;
   std::map<const instance *, uint64_t> told_errors_;   // already warned of
 };
 

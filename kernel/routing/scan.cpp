@@ -1,8 +1,11 @@
 #include "routing/scan.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
+
+#include "base/clock.hpp"
 
 namespace hive::routing::scan {
 
@@ -31,6 +34,37 @@ template <comparison Op>
   }
 }
 
+// A rule with max_age or leave: no branch but those of the loop's constants.
+template <comparison Op>
+[[gnu::always_inline]] inline uint64_t full_loop(const threshold &t, const double *__restrict v, const uint64_t *__restrict sampled,
+                                                 uint64_t now_ns, uint8_t *__restrict keep, uint8_t *__restrict out, uint32_t n) {
+  const double limit = t.limit, leave = t.leave.value_or(t.limit);
+  const uint64_t age = t.max_age_ns;
+  const uint64_t oldest = now_ns > age ? now_ns - age : 0;
+  uint64_t first = std::numeric_limits<uint64_t>::max();
+  for (uint32_t i = 0; i < n; ++i) {
+    const uint64_t at = sampled ? sampled[i] : 0;
+    const bool missing = (v[i] != v[i]) | ((age != 0) & (at != 0) & (at < oldest));
+    const bool was_out = out ? out[i] != 0 : false;
+    const bool bad = holds<Op>(v[i], was_out ? leave : limit);
+    const bool violated = missing ? t.exclude_missing : bad;
+    keep[i] &= static_cast<uint8_t>(!violated);
+    if (out) out[i] = static_cast<uint8_t>(missing ? was_out : bad);
+    first = std::min(first, (missing | (at == 0)) ? std::numeric_limits<uint64_t>::max() : at);
+  }
+  return age == 0 || first == std::numeric_limits<uint64_t>::max() ? never_ns : first + age + 1;
+}
+
+uint64_t full(const threshold &t, const double *v, const uint64_t *sampled, uint64_t now_ns, uint8_t *keep, uint8_t *out, uint32_t n) {
+  switch (t.op) {
+    case comparison::gt: return full_loop<comparison::gt>(t, v, sampled, now_ns, keep, out, n);
+    case comparison::gte: return full_loop<comparison::gte>(t, v, sampled, now_ns, keep, out, n);
+    case comparison::lt: return full_loop<comparison::lt>(t, v, sampled, now_ns, keep, out, n);
+    case comparison::lte: return full_loop<comparison::lte>(t, v, sampled, now_ns, keep, out, n);
+  }
+  return never_ns;
+}
+
 [[gnu::always_inline]] inline void drop_loop(const uint32_t *__restrict verdicts, uint32_t mask, uint8_t *__restrict keep,
                                              uint32_t n) {
   for (uint32_t i = 0; i < n; ++i) keep[i] &= static_cast<uint8_t>((verdicts[i] & mask) == 0);
@@ -49,6 +83,8 @@ void drop_plain(const uint32_t *v, uint32_t mask, uint8_t *keep, uint32_t n) { d
 const bool has_avx2 = __builtin_cpu_supports("avx2");
 #endif
 
+}  // namespace
+
 bool holds_at(comparison op, double v, double limit) {
   switch (op) {
     case comparison::gt: return v > limit;
@@ -60,29 +96,40 @@ bool holds_at(comparison op, double v, double limit) {
 }
 
 bool too_old(const threshold &t, const uint64_t *sampled_ns, uint64_t now_ns, uint32_t i) {
-  return t.max_age_ns && sampled_ns && now_ns > sampled_ns[i] && now_ns - sampled_ns[i] > t.max_age_ns;
+  return t.max_age_ns && sampled_ns && sampled_ns[i] && now_ns > sampled_ns[i] && now_ns - sampled_ns[i] > t.max_age_ns;
 }
 
-}  // namespace
-
-bool violated(const threshold &t, const double *column, const uint64_t *sampled_ns, uint64_t now_ns, uint32_t i) {
+bool violated(const threshold &t, const double *column, const uint64_t *sampled_ns, uint64_t now_ns, uint32_t i, bool kept_out) {
   if (!column || std::isnan(column[i]) || too_old(t, sampled_ns, now_ns, i)) return t.exclude_missing;
-  return holds_at(t.op, column[i], t.limit);
+  return holds_at(t.op, column[i], kept_out ? t.leave.value_or(t.limit) : t.limit);
 }
 
-void apply(const threshold &t, const double *column, const uint64_t *sampled_ns, uint64_t now_ns, uint8_t *keep, uint32_t n) {
+uint64_t apply(const threshold &t, const double *column, const uint64_t *sampled_ns, uint64_t now_ns, uint8_t *keep, uint8_t *out,
+               uint32_t n) {
   if (!column) {
     if (t.exclude_missing && n > 0) std::memset(keep, 0, n);
-    return;
+    return never_ns;
   }
-  if (t.exclude_missing || (t.max_age_ns && sampled_ns)) {
-    for (uint32_t i = 0; i < n; ++i) keep[i] &= static_cast<uint8_t>(!violated(t, column, sampled_ns, now_ns, i));
-    return;
-  }
+  if (t.exclude_missing || out || (t.max_age_ns && sampled_ns)) return full(t, column, sampled_ns, now_ns, keep, out, n);
 #if defined(__x86_64__)
-  if (has_avx2) return keep_avx2(t.op, column, keep, n, t.limit);
+  if (has_avx2)
+    keep_avx2(t.op, column, keep, n, t.limit);
+  else
 #endif
-  keep_plain(t.op, column, keep, n, t.limit);
+    keep_plain(t.op, column, keep, n, t.limit);
+  return never_ns;
+}
+
+void both(uint8_t *__restrict keep, const uint8_t *__restrict also, uint32_t n) {
+  uint32_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    uint64_t a, b;
+    std::memcpy(&a, keep + i, 8);
+    std::memcpy(&b, also + i, 8);
+    a &= b;
+    std::memcpy(keep + i, &a, 8);
+  }
+  for (; i < n; ++i) keep[i] &= also[i];
 }
 
 uint32_t open_slots(const uint8_t *__restrict states, const uint8_t *__restrict fits, uint8_t *__restrict keep, uint32_t n) {

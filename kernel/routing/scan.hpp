@@ -9,10 +9,21 @@
 
 namespace hive::routing::scan {
 
-// Clears keep[i] where the rule is violated. NaN is missing. `column` null = missing for all.
-void apply(const threshold &, const double *column, const uint64_t *sampled_ns, uint64_t now_ns, uint8_t *keep, uint32_t n);
-// The same for one agent: true = violated.
-bool violated(const threshold &, const double *column, const uint64_t *sampled_ns, uint64_t now_ns, uint32_t i);
+// v op limit; false for NaN.
+bool holds_at(comparison op, double v, double limit);
+
+// Clears keep[i] where the rule is violated. NaN is missing. `column` null = missing for all, `sampled_ns` null or a 0 in it =
+// live. `out`, only for a rule with `leave`: who is kept out, one byte an agent, brought up to date. Answers when the first
+// value will have passed max_age; never_ns = none.
+uint64_t apply(const threshold &, const double *column, const uint64_t *sampled_ns, uint64_t now_ns, uint8_t *keep, uint8_t *out,
+               uint32_t n);
+// The same for one agent, changing nothing: true = violated. `kept_out`: with `leave` in the place of the limit.
+bool violated(const threshold &, const double *column, const uint64_t *sampled_ns, uint64_t now_ns, uint32_t i,
+              bool kept_out = false);
+bool too_old(const threshold &, const uint64_t *sampled_ns, uint64_t now_ns, uint32_t i);
+
+// keep[i] &= also[i].
+void both(uint8_t *keep, const uint8_t *also, uint32_t n);
 
 // keep = fits, healthy and a slot free; answers how many fit and are healthy and have none (`busy` counts as full).
 // `states` are fleet::slot_state.

@@ -2,47 +2,74 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <random>
 #include <vector>
 
+#include "base/clock.hpp"
+
 namespace hive::routing {
 namespace {
+
+struct column_sample {
+  std::vector<double> values;
+  std::vector<uint64_t> sampled;  // 0 = live
+};
+
+// Against the words of the rule, one agent after another.
+void expect_same(const threshold &t, const column_sample &c, std::vector<uint8_t> out) {
+  constexpr uint64_t now = 100;
+  const auto holds = [&t](double v, double limit) {
+    return t.op == comparison::gt ? v > limit : t.op == comparison::gte ? v >= limit : t.op == comparison::lt ? v < limit : v <= limit;
+  };
+  const auto n = static_cast<uint32_t>(c.values.size());
+  std::vector<uint8_t> keep(n, 1), want_out = out;
+  if (n > 2) keep[2] = 0;
+  std::vector<uint8_t> want = keep;
+  uint64_t due = never_ns;
+  for (uint32_t i = 0; i < n; ++i) {
+    const bool gone = std::isnan(c.values[i]) || (t.max_age_ns && c.sampled[i] && now - c.sampled[i] > t.max_age_ns);
+    const bool hit = gone ? t.exclude_missing : holds(c.values[i], t.leave && out[i] ? *t.leave : t.limit);
+    EXPECT_EQ(scan::violated(t, c.values.data(), c.sampled.data(), now, i, t.leave && out[i]), hit);
+    if (hit) want[i] = 0;
+    if (!gone) want_out[i] = hit;
+    if (!gone && t.max_age_ns && c.sampled[i]) due = std::min(due, c.sampled[i] + t.max_age_ns + 1);
+  }
+  EXPECT_EQ(scan::apply(t, c.values.data(), c.sampled.data(), now, keep.data(), t.leave ? out.data() : nullptr, n), due);
+  EXPECT_EQ(keep, want);
+  if (t.leave) {
+    EXPECT_EQ(out, want_out);
+  }
+}
 
 TEST(scan, rules_agree_with_their_scalar_form_at_every_length) {
   std::mt19937 chance(7);
   for (const uint32_t n : {0u, 1u, 3u, 4u, 7u, 8u, 31u, 33u, 100u, 257u}) {
-    std::vector<double> values(n);
-    std::vector<uint64_t> sampled(n);
+    column_sample c;
+    std::vector<uint8_t> out;
     for (uint32_t i = 0; i < n; ++i) {
-      values[i] = chance() % 4 == 0 ? NAN : chance() % 5;
-      sampled[i] = chance() % 100;
+      c.values.push_back(chance() % 4 == 0 ? NAN : chance() % 5);
+      c.sampled.push_back(chance() % 100);
+      out.push_back(chance() % 2);
     }
     for (const comparison op : {comparison::gt, comparison::gte, comparison::lt, comparison::lte})
       for (const bool exclude : {false, true})
         for (const uint64_t age : {0u, 50u}) {
-          const threshold t{op, 2, exclude, age};
-          std::vector<uint8_t> keep(n, 1);
-          if (n > 2) keep[2] = 0;
-          std::vector<uint8_t> want = keep;
-          for (uint32_t i = 0; i < n; ++i) {
-            const bool gone = std::isnan(values[i]) || (age && 100 - sampled[i] > age);
-            const double v = values[i];
-            const bool hit = op == comparison::gt ? v > 2 : op == comparison::gte ? v >= 2 : op == comparison::lt ? v < 2 : v <= 2;
-            if (gone ? exclude : hit) want[i] = 0;
-          }
-          scan::apply(t, values.data(), sampled.data(), 100, keep.data(), n);
-          EXPECT_EQ(keep, want);
+          threshold t{op, 2, exclude, age};
+          expect_same(t, c, out);
+          t.leave = op == comparison::gt || op == comparison::gte ? 1 : 3;
+          expect_same(t, c, out);
         }
   }
 }
 
 TEST(scan, a_column_nobody_publishes_is_missing_for_all) {
   std::vector<uint8_t> keep(5, 1);
-  scan::apply({comparison::gt, 0, false, 0}, nullptr, nullptr, 0, keep.data(), 5);
+  scan::apply({comparison::gt, 0, false, 0, {}}, nullptr, nullptr, 0, keep.data(), nullptr, 5);
   EXPECT_EQ(keep, std::vector<uint8_t>(5, 1));
-  scan::apply({comparison::gt, 0, true, 0}, nullptr, nullptr, 0, keep.data(), 5);
+  scan::apply({comparison::gt, 0, true, 0, {}}, nullptr, nullptr, 0, keep.data(), nullptr, 5);
   EXPECT_EQ(keep, std::vector<uint8_t>(5, 0));
 }
 

@@ -214,6 +214,7 @@ bool session_impl::fits(fleet::pool &pool, uint32_t index) {
 
 bool session_impl::reads(hive_column id) const { return route_->steps[at_]->reads(id); }
 bool session_impl::reads_rise(hive_column id) const { return route_->steps[at_]->reads_rise(id); }
+std::span<const aged_column> session_impl::ages() const { return route_->steps[at_]->thresholds().ages(); }
 
 void session_impl::sample(double rtt_ms) {
   if (taken_ && rtt_ms > 0) recorder_.on_sample({taken_, taken_generation_, facts_.request_id, facts_.streaming, rtt_ms});

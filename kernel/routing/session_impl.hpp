@@ -39,6 +39,7 @@ class session_impl final : public session, public candidate_finder {
   bool fits(fleet::pool &, uint32_t index) override;
   bool reads(hive_column) const override;
   bool reads_rise(hive_column) const override;
+  std::span<const aged_column> ages() const override;
 
  private:
   struct turn final : turn_task {

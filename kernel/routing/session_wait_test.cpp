@@ -168,6 +168,72 @@ TEST_F(sessions, a_signal_that_clears_a_gate_lets_a_waiter_in) {
   EXPECT_THAT(second.agents, ElementsAre("b"));
 }
 
+// b comes back by time alone: nothing is written when a value grows too old.
+TEST_F(sessions, a_value_past_its_max_age_lets_a_waiter_in) {
+  start("routing_policy: {strategy: least-loaded, exclude_if: {kv_cache_utilization: {gt: 0.9, max_age: 150ms}}}");
+  fleet_.add(pool_, "a", 1);
+  fleet_.add(pool_, "b", 1);
+  pool_->write(*fleet_.agents["b"], fleet_.columns.intern("kv_cache_utilization"), 0.95, now_ns(), 0);
+  client first, second;
+  open(first, facts());
+  next(first);
+  open(second, facts());
+  next(second);
+  EXPECT_EQ(depth(), 1u);
+  EXPECT_TRUE(run_until([&] {
+    pool_->tick(now_ns());
+    return !second.agents.empty();
+  }));
+  EXPECT_THAT(second.agents, ElementsAre("b"));
+}
+
+// A value written again as it was is no change, but for who counted the old one as missing.
+TEST_F(sessions, the_same_value_sampled_again_lets_in_who_waited_for_a_fresh_one) {
+  start("routing_policy: {strategy: least-loaded, exclude_if: {kv_cache_utilization: {gt: 0.9, max_age: 1s, on_missing: exclude}}}");
+  const hive_column kv = fleet_.columns.intern("kv_cache_utilization");
+  for (const char *name : {"a", "b"}) fleet_.add(pool_, name, 1);
+  pool_->write(*fleet_.agents["a"], kv, 0.5, now_ns(), 0);
+  pool_->write(*fleet_.agents["b"], kv, 0.5, now_ns() - 5 * ns_per_s, 0);
+  client first, second;
+  open(first, facts());
+  next(first);
+  EXPECT_THAT(first.agents, ElementsAre("a"));
+  open(second, facts());
+  next(second);
+  EXPECT_EQ(depth(), 1u);
+  pool_->write(*fleet_.agents["b"], kv, 0.5, now_ns(), 0);
+  EXPECT_TRUE(run_until([&] {
+    pool_->tick(now_ns());
+    return !second.agents.empty();
+  }));
+  EXPECT_THAT(second.agents, ElementsAre("b"));
+}
+
+// Kept out at 0.85 by what it was before; let in below 0.8.
+TEST_F(sessions, who_is_kept_out_until_leave_lets_a_waiter_in_there) {
+  start("routing_policy: {strategy: least-loaded, exclude_if: {kv_cache_utilization: {gt: 0.9, leave: 0.8}}}");
+  for (const char *name : {"a", "b"}) fleet_.add(pool_, name, 1);
+  fleet_.signal(*pool_, "b", "kv_cache_utilization", 0.95);
+  client first, second;
+  open(first, facts());
+  next(first);
+  open(second, facts());
+  next(second);
+  const uint64_t begin = now_ns();
+  fleet_.signal(*pool_, "b", "kv_cache_utilization", 0.85);
+  run_until([&] {
+    pool_->tick(now_ns());
+    return now_ns() - begin > 2 * fleet::pool::recheck_gap_ns;  // the time in which a re-check would have come
+  });
+  EXPECT_EQ(depth(), 1u);
+  fleet_.signal(*pool_, "b", "kv_cache_utilization", 0.8);
+  EXPECT_TRUE(run_until([&] {
+    pool_->tick(now_ns());
+    return !second.agents.empty();
+  }));
+  EXPECT_THAT(second.agents, ElementsAre("b"));
+}
+
 TEST_F(sessions, a_busy_agent_is_waited_for_and_taken_when_its_mark_clears) {
   start(plain);
   fleet_.add(pool_, "a", 10);

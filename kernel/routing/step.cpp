@@ -71,7 +71,9 @@ status step::bind_gates(const policy_step &from, const instance_store::place &at
     // A custom rule may read more signals than it declares.
     reads_all_ = reads_all_ || !rule.bound;
     if (rule.bound) {
-      rules_.push_back({*rule.bound, column, rule.field});
+      bound_rule bound{*rule.bound, column, rule.field, {}};
+      if (bound.bound.leave) bound.memory = around.where->memory_of(at.document, at.step, at.nth, rule.field, rule.json);
+      thresholds_.add(std::move(bound));
       continue;
     }
     if (status s = check_needs(*served->gate); !s.ok()) return s;
@@ -95,11 +97,11 @@ status step::bind_gates(const policy_step &from, const instance_store::place &at
 }
 
 bool step::reads(hive_column id) const {
-  return reads_all_ || std::any_of(rules_.begin(), rules_.end(), [id](const bound_rule &r) { return r.column == id; });
+  return reads_all_ || std::any_of(rules().begin(), rules().end(), [id](const bound_rule &r) { return r.column == id; });
 }
 
 bool step::reads_rise(hive_column id) const {
-  return reads_all_ || std::any_of(rules_.begin(), rules_.end(), [id](const bound_rule &r) {
+  return reads_all_ || std::any_of(rules().begin(), rules().end(), [id](const bound_rule &r) {
            return r.column == id && (r.bound.op == comparison::lt || r.bound.op == comparison::lte);
          });
 }

@@ -13,14 +13,9 @@
 #include "fleet/pool.hpp"
 #include "routing/instance.hpp"
 #include "routing/policy.hpp"
+#include "routing/thresholds.hpp"
 
 namespace hive::routing {
-
-struct bound_rule {
-  threshold bound;
-  hive_column column = 0;
-  std::string field;
-};
 
 // A gate that judges custom rules of this step itself.
 struct custom_gate {
@@ -50,7 +45,9 @@ class step {
   uint32_t max_tries() const { return max_tries_; }
   const match_filter &match() const { return match_; }
   bool exclude_on_error() const { return exclude_on_error_; }
-  const std::vector<bound_rule> &rules() const { return rules_; }
+  const std::vector<bound_rule> &rules() const { return thresholds_.all(); }
+  threshold_rules &thresholds() { return thresholds_; }
+  const threshold_rules &thresholds() const { return thresholds_; }
   const std::vector<custom_gate> &gates() const { return gates_; }
   instance &strategy() const { return *strategy_; }
   // Whether a change of the column, or only its rise, can change a verdict of this step.
@@ -82,7 +79,7 @@ class step {
   uint32_t max_tries_ = 3;
   match_filter match_;
   bool exclude_on_error_ = false;
-  std::vector<bound_rule> rules_;
+  threshold_rules thresholds_;
   std::vector<custom_gate> gates_;
   bool reads_all_ = false;
   hive_column load_ = 0;              // the kernel's own, for its own order

@@ -13,7 +13,7 @@ class srtt_gate {
   static constexpr std::string_view id = "srtt";
   static constexpr std::string_view summary = "latency of an agent as the router measures it";
   static constexpr std::array fields{
-      field("srtt", "ms", "srtt_ms", "smoothed time to response headers", 0, 3'600'000, HIVE_FIELD_SHED),
+      field("srtt", "ms", "srtt_ms", "smoothed time to response headers", 0, 3'600'000),
       custom_field("srtt_upper", "ms", "SRTT + k x RTTVAR above a limit: {gt: MS, k: 4}"),
   };
   static constexpr uint32_t upper_bit = 1u << 1;

@@ -14,6 +14,7 @@ struct expected_field {
   const char *name, *gate, *unit, *column;
   uint32_t rule;
   double max;
+  bool shed = false;
 };
 
 class gate_fields : public testing::TestWithParam<expected_field> {};
@@ -27,6 +28,7 @@ TEST_P(gate_fields, are_served_with_unit_column_and_range) {
   EXPECT_EQ(f->field->column, want.column);
   EXPECT_EQ(f->field->rule, want.rule);
   EXPECT_EQ(f->field->max, want.max);
+  EXPECT_EQ((f->field->flags & HIVE_FIELD_SHED) != 0, want.shed) << "only these two may stand in shed_if";
   EXPECT_FALSE(f->field->summary.empty());
 }
 
@@ -37,7 +39,18 @@ INSTANTIATE_TEST_SUITE_P(all, gate_fields,
                                          expected_field{"gpu_util_percent", "hardware", "fraction", "gpu_util_percent", HIVE_RULE_THRESHOLD, 1},
                                          expected_field{"gpu_vram_used_percent", "hardware", "fraction", "gpu_vram_used_percent", HIVE_RULE_THRESHOLD, 1},
                                          expected_field{"memory_used_percent", "hardware", "fraction", "memory_used_percent", HIVE_RULE_THRESHOLD, 1},
-                                         expected_field{"cpu_usage_percent", "hardware", "fraction", "cpu_usage_percent", HIVE_RULE_THRESHOLD, 1}),
+                                         expected_field{"cpu_usage_percent", "hardware", "fraction", "cpu_usage_percent", HIVE_RULE_THRESHOLD, 1},
+                                         expected_field{"kv_cache_utilization", "engine", "fraction", "kv_cache_utilization", HIVE_RULE_THRESHOLD, 1, true},
+                                         expected_field{"running_requests", "engine", "count", "running_requests", HIVE_RULE_THRESHOLD, 1e6},
+                                         expected_field{"waiting_requests", "engine", "count", "waiting_requests", HIVE_RULE_THRESHOLD, 1e6, true},
+                                         expected_field{"avg_ttft_seconds", "engine", "s", "avg_ttft_seconds", HIVE_RULE_THRESHOLD, 3600},
+                                         expected_field{"p90_ttft_seconds", "engine", "s", "p90_ttft_seconds", HIVE_RULE_THRESHOLD, 3600},
+                                         expected_field{"avg_itl_seconds", "engine", "s", "avg_itl_seconds", HIVE_RULE_THRESHOLD, 3600},
+                                         expected_field{"p90_itl_seconds", "engine", "s", "p90_itl_seconds", HIVE_RULE_THRESHOLD, 3600},
+                                         expected_field{"capacity_utilization", "reliability", "fraction", "capacity_utilization", HIVE_RULE_THRESHOLD, 1},
+                                         expected_field{"success_rate", "reliability", "fraction", "success_rate", HIVE_RULE_THRESHOLD, 1},
+                                         expected_field{"success_rate_5m", "reliability", "fraction", "success_rate_5m", HIVE_RULE_THRESHOLD, 1},
+                                         expected_field{"consecutive_failures", "reliability", "count", "consecutive_failures", HIVE_RULE_THRESHOLD, 1e6}),
                          [](const auto &one) { return one.param.name; });
 
 class gates : public testing::TestWithParam<const char *> {};
@@ -78,7 +91,7 @@ TEST_P(gates, give_the_same_verdicts_for_the_same_input_within_bounds) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(all, gates, testing::Values("srtt", "hardware"), [](const auto &one) { return one.param; });
+INSTANTIATE_TEST_SUITE_P(all, gates, testing::Values("srtt", "hardware", "engine", "reliability"), [](const auto &one) { return one.param; });
 
 std::vector<uint32_t> srtt_verdicts(const std::vector<std::string> &rules, std::vector<double> srtt, std::vector<double> rttvar, status *why = nullptr) {
   check::sample_pool pool(static_cast<uint32_t>(srtt.size()));

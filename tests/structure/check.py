@@ -139,7 +139,7 @@ PROSE = {
 COMPATIBILITY = ("kernel/routing/policy.hpp", "kernel/routing/policy.cpp")
 # A field that has the name of its column is also a signal, and a signal is published and shown by name. Nothing that
 # decides about a request may know it.
-PUBLISHERS = ("kernel/agent/", "kernel/admin/", "kernel/fleet/column.cpp")
+PUBLISHERS = ("kernel/agent/", "kernel/admin/", "kernel/fleet/column.cpp", "kernel/fleet/history.cpp")
 
 
 def names(tree, build):
