@@ -123,6 +123,8 @@ bool router::serves(std::string_view model, std::string_view capability) const {
   return false;
 }
 
+explanation router::explain(const request_facts &facts) const { return routing::explain(*cell_.get(), facts, columns_); }
+
 std::unique_ptr<session> router::open(loop &on, const request_facts &facts, session_events &events) {
   const auto now = cell_.get();
   auto found = now->route_for(facts.model);

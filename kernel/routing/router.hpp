@@ -13,6 +13,7 @@
 #include "base/loop.hpp"
 #include "base/status.hpp"
 #include "fleet/pool.hpp"
+#include "routing/explain.hpp"
 #include "routing/instance.hpp"
 #include "routing/policy.hpp"
 #include "routing/session.hpp"
@@ -90,6 +91,8 @@ class router {
   bool knows(std::string_view model) const { return cell_.get()->route_for(model) != nullptr; }
   // Whether some registered agent of that model has that capability, whatever its state. Any thread.
   bool serves(std::string_view model, std::string_view capability) const;
+  // What would become of such a request now (explain.hpp). Control thread.
+  explanation explain(const request_facts &) const;
   std::unique_ptr<session> open(loop &, const request_facts &, session_events &);
 
   struct line_state {

@@ -51,6 +51,23 @@ uint64_t tokens_of(const request_facts &f) {
 
 }  // namespace
 
+hive_request request_of(const request_facts &facts) {
+  hive_request r{};
+  r.struct_size = sizeof r;
+  r.flags = facts.streaming ? HIVE_REQUEST_STREAM : 0;
+  r.request_id = borrow(facts.request_id);
+  r.model = borrow(facts.model);
+  r.capability = borrow(facts.capability.empty() ? std::string_view("llm") : facts.capability);
+  r.route = borrow(facts.route);
+  r.tenant = borrow(facts.tenant);
+  r.session = borrow(facts.session_id);
+  r.priority = facts.priority;
+  r.deadline_ns = facts.deadline_ns ? facts.deadline_ns : never_ns;
+  r.prompt_tokens = facts.prompt_tokens;
+  r.output_tokens = facts.output_tokens;
+  return r;
+}
+
 session_impl::session_impl(loop &on, const request_facts &facts, session_events &events, outcome_recorder &recorder,
                            const router_options &options, std::shared_ptr<const route> found,
                            std::shared_ptr<const policy_document> document)
@@ -59,20 +76,8 @@ session_impl::session_impl(loop &on, const request_facts &facts, session_events 
   class_.priority = facts_.priority;
   class_.tenant = facts_.tenant;
   class_.cost = std::max<uint64_t>(1, tokens_of(facts_));
-  selection_.capability = facts_.capability.empty() ? std::string_view("llm") : facts_.capability;
-  hive_request &r = selection_.request;
-  r.struct_size = sizeof r;
-  r.flags = facts_.streaming ? HIVE_REQUEST_STREAM : 0;
-  r.request_id = borrow(facts_.request_id);
-  r.model = borrow(facts_.model);
-  r.capability = borrow(selection_.capability);
-  r.route = borrow(facts_.route);
-  r.tenant = borrow(facts_.tenant);
-  r.session = borrow(facts_.session_id);
-  r.priority = facts_.priority;
-  r.deadline_ns = facts_.deadline_ns ? facts_.deadline_ns : never_ns;
-  r.prompt_tokens = facts_.prompt_tokens;
-  r.output_tokens = facts_.output_tokens;
+  selection_.request = request_of(facts_);
+  selection_.capability = {selection_.request.capability.ptr, selection_.request.capability.len};
   if (route_) route_->where->live.fetch_add(1, std::memory_order_relaxed);
 }
 

@@ -32,6 +32,9 @@ struct request_facts {
   size_t body_bytes = 0;
 };
 
+// As components see it; borrows from the facts.
+hive_request request_of(const request_facts &);
+
 // How an attempt ended, for the rules of routing sheet section 12.
 enum class attempt_result {
   completed,        // answer relayed to its end

@@ -1,0 +1,142 @@
+#include "admin/explain_api.hpp"
+
+#include <boost/json/parse.hpp>
+#include <boost/json/serialize.hpp>
+#include <charconv>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "admin/explain_json.hpp"
+#include "base/text.hpp"
+#include "gateway/error.hpp"
+#include "gateway/estimate.hpp"
+#include "gateway/request_material.hpp"
+#include "gateway/routes.hpp"
+#include "http/message.hpp"
+
+namespace hive::admin {
+
+namespace json = boost::json;
+using gateway::admin_answer;
+
+namespace {
+
+admin_answer refuse(int status, std::string_view words) {
+  admin_answer a;
+  a.status = status;
+  a.body = "{\"error\":" + gateway::json_quote(words) + "}";
+  return a;
+}
+
+// The id in a body that is {"request_id": "..."} and no request of a client, which names a model.
+std::optional<std::string> asked_id(std::string_view body) {
+  boost::system::error_code error;
+  const json::value v = json::parse(body, error);
+  if (error || !v.is_object() || v.get_object().contains("model")) return {};
+  const json::value *id = v.get_object().if_contains("request_id");
+  if (id == nullptr || !id->is_string()) return {};
+  return std::string(id->get_string());
+}
+
+const gateway::route *route_labelled(std::string_view label) {
+  for (const gateway::route &r : gateway::route_table())
+    if (r.label == label) return &r;
+  return nullptr;
+}
+
+}  // namespace
+
+struct explain_api::question {
+  std::string model, route = "/v1/chat/completions", tenant = "default", session, capability = "llm";
+  std::string request_id = "explain";
+  int32_t priority = 0;
+  bool streaming = false;
+  uint64_t prompt_tokens = HIVE_TOKENS_UNKNOWN, output_tokens = HIVE_TOKENS_UNKNOWN;
+  gateway::request_material *material = nullptr;   // null: of a request that has ended
+  std::optional<gateway::recent_request> past;
+
+  // From the query; "" = all is well.
+  std::string read(std::string_view query) {
+    for (const std::string &part : split_trimmed(query, '&')) {
+      if (part.empty()) continue;
+      const size_t at = part.find('=');
+      const std::string name = part.substr(0, at);
+      const std::string value = at == std::string::npos ? "" : gateway::percent_decode(std::string_view(part).substr(at + 1));
+      if (name == "route") route = value;
+      else if (name == "tenant") tenant = value;
+      else if (name == "session") session = value;
+      else if (name == "priority") {
+        const auto [end, bad] = std::from_chars(value.data(), value.data() + value.size(), priority);
+        if (bad != std::errc() || end != value.data() + value.size()) return "priority must be a whole number";
+      } else return "unknown parameter '" + name + "'; there are route, tenant, session, priority";
+    }
+    const gateway::route_match match = gateway::find_route("POST", route);
+    if (match.found == nullptr || match.found->kind != gateway::route_kind::inference)
+      return "route must be one that goes to an engine, e.g. /v1/chat/completions";
+    capability = match.found->capability;
+    return {};
+  }
+};
+
+admin_answer explain_api::answer(const gateway::admin_request &request) {
+  question q;
+  if (const std::string wrong = q.read(request.query); !wrong.empty()) return refuse(400, wrong);
+  if (const auto id = asked_id(request.body)) {
+    q.past = recent_.find(*id);
+    if (!q.past)
+      return refuse(404, "no request of that id among the last " + std::to_string(recent_.room()) + " (--explain-requests)");
+    const gateway::route *found = route_labelled(q.past->route);
+    q.request_id = *id;
+    q.model = q.past->model;
+    q.route = q.past->route;
+    q.tenant = q.past->tenant;
+    q.capability = found ? found->capability : "any";
+    q.streaming = q.past->streaming;
+    q.prompt_tokens = q.past->estimated_prompt_tokens;
+    if (q.past->declared_output_tokens != 0) q.output_tokens = q.past->declared_output_tokens;
+    return about(q);
+  }
+  std::string padded = request.body;
+  padded.resize(request.body.size() + http::body_padding);
+  const std::string_view body(padded.data(), request.body.size());
+  gateway::request_scan scan;
+  if (const auto wrong = scanner_.scan(body, scan))
+    return refuse(400, wrong->message + " (the body is a client's request, or {\"request_id\": \"...\"})");
+  q.model = scan.model;
+  q.streaming = scan.stream;
+  q.prompt_tokens = gateway::estimate_of({}, scan).prompt;
+  q.output_tokens = scan.declared_output().value_or(HIVE_TOKENS_UNKNOWN);
+  gateway::request_material material(body, scan, {});
+  q.material = &material;
+  return about(q);
+}
+
+admin_answer explain_api::about(const question &q) const {
+  routing::request_facts facts;
+  facts.request_id = q.request_id;
+  facts.model = q.model;
+  facts.capability = q.capability;
+  facts.route = q.route;
+  facts.tenant = q.tenant;
+  facts.session_id = q.session;
+  facts.priority = q.priority;
+  facts.streaming = q.streaming;
+  facts.prompt_tokens = q.prompt_tokens;
+  facts.output_tokens = q.output_tokens;
+  facts.on_demand = q.material;
+  json::object shown = to_json(router_.explain(facts));
+  json::object asked{{"model", q.model},         {"route", q.route},     {"capability", q.capability}, {"tenant", q.tenant},
+                     {"priority", q.priority},   {"streaming", q.streaming}};
+  if (q.prompt_tokens != HIVE_TOKENS_UNKNOWN) asked["estimated_prompt_tokens"] = q.prompt_tokens;
+  if (q.output_tokens != HIVE_TOKENS_UNKNOWN) asked["declared_output_tokens"] = q.output_tokens;
+  json::object o;
+  o["request"] = std::move(asked);
+  if (q.past) o["then"] = to_json(*q.past);
+  for (auto &member : shown) o[member.key()] = std::move(member.value());
+  admin_answer a;
+  a.body = json::serialize(o);
+  return a;
+}
+
+}  // namespace hive::admin

@@ -1,0 +1,74 @@
+"""POST /admin/explain: what it says is what then happens, and it names what keeps each agent out."""
+import uuid
+
+from conftest import wait_for
+
+CHAT = {"model": "sim-model", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 1}
+
+
+def explain(stack, body, **query):
+    return stack.admin("/admin/explain", method="POST", json=body, params=query)
+
+
+def agents(step):
+    return {a["machine"]: a for a in step["agents"]}
+
+
+def start(stack, policy, *machines):
+    file = stack.folder / "policy.yaml"
+    file.write_text(policy)
+    stack.start_router("--policy-file", file)
+    return [stack.start_agent(stack.start_engine(), "--machine", m, "--region", "eu" if m != "far" else "us", identity=f"{m}.key")
+            for m in machines]
+
+
+def test_a_request_is_explained_and_then_served_as_said(stack):
+    start(stack, "routing_policy: {strategy: least-loaded, match: {region: eu}}\n", "near", "far")
+    said = explain(stack, CHAT).json()
+    assert said["policy"]["name"] == "global" and said["outcome"]["result"] == "served"
+    step = said["steps"][0]
+    assert step["name"] == "routing_policy" and step["strategy"] == "least-loaded" and step["empty"] is None
+    near, far = agents(step)["near"], agents(step)["far"]
+    assert near["fate"] == "chosen" and said["outcome"]["agent"] == near["peer_id"]
+    assert far["gate"] == {"number": 4, "name": "match", "reason": 'region(got="us",want="eu")'}
+    assert "region" in far["would_have_to_change"]
+
+    wanted = str(uuid.uuid4())
+    assert stack.chat(max_tokens=1, headers={"X-Request-ID": wanted}).status_code == 200
+    wait_for("the request is over", lambda: explain(stack, {"request_id": wanted}).status_code == 200)
+    past = explain(stack, {"request_id": wanted}).json()
+    assert past["then"]["agent"] == near["peer_id"] and past["then"]["status"] == 200 and past["then"]["ended"] == "completed"
+    assert past["then"]["attempts"] == 1 and past["then"]["duration_ms"] > 0
+    assert past["outcome"]["agent"] == near["peer_id"]
+    assert "hi" not in str(past["then"]), "no text of the request is kept"
+
+
+def test_a_gate_shows_value_and_threshold_and_the_reason_of_the_exhaustion_line(stack):
+    start(stack, "routing_policy: {strategy: least-loaded, exclude_if: {srtt: {gte: 0.001}}}\n", "a")
+    assert explain(stack, CHAT).json()["outcome"]["result"] == "served", "no sample yet: missing passes"
+    assert stack.chat(max_tokens=1).status_code == 200
+    wait_for("the sample counts", lambda: explain(stack, CHAT).json()["outcome"]["step"] is None)
+    said = explain(stack, CHAT).json()
+    assert said["outcome"]["reason"] == "routing_policy: gate[7] exclude_if [srtt=1]"
+    a = said["steps"][0]["agents"][0]
+    (rule,) = a["rules"]
+    assert rule["field"] == "srtt" and rule["threshold"] == 0.001 and rule["value"] > 0.001 and rule["violated"]
+    assert "srtt_ms must not be gte" in a["would_have_to_change"]
+    refused = stack.chat(max_tokens=1)
+    assert refused.status_code == 503
+    assert 'reason=routing_policy: gate[7] exclude_if [srtt=1]' in stack.router.log()
+
+
+def test_bad_questions_are_answered_clearly(stack):
+    start(stack, "routing_policy: {strategy: least-loaded}\n", "a")
+    for body, query, status, words in (
+            ({"request_id": str(uuid.uuid4())}, {}, 404, "--explain-requests"),
+            ({"messages": []}, {}, 400, "model"),
+            (CHAT, {"route": "/v1/nope"}, 400, "route"),
+            (CHAT, {"rout": "x"}, 400, "unknown parameter 'rout'"),
+            (CHAT, {"priority": "high"}, 400, "whole number")):
+        answer = explain(stack, body, **query)
+        assert answer.status_code == status and words in answer.json()["error"], (body, query, answer.text)
+    assert explain(stack, {**CHAT, "model": "other"}).json()["outcome"]["result"] == "no agent serves this model"
+    step = explain(stack, CHAT, route="/v1/embeddings").json()["steps"][0]
+    assert step["agents"][0]["gate"]["name"] == "capability"
