@@ -93,7 +93,8 @@ class pool::impl {
     if (same_value(cell, value)) return;
     const bool load_went_up = id == kernel_.load && value > cell;
     cell = value;
-    owner_.changes_.note(index);
+    owner_.changes_.note(index, id);
+    if (id == kernel_.load) owner_.changes_.note(index, kernel_.capacity_utilization);  // two names of one array
     note_change(id, load_went_up);
   }
 
