@@ -93,7 +93,8 @@ class pool::impl {
     if (same_value(cell, value)) return;
     const bool load_went_up = id == kernel_.load && value > cell;
     cell = value;
-    owner_.changes_.note(index);
+    owner_.changes_.note(index, id);
+    if (id == kernel_.load) owner_.changes_.note(index, kernel_.capacity_utilization);  // two names of one array
     note_change(id, load_went_up);
   }
 
@@ -280,20 +281,23 @@ void pool::note_state(uint32_t index) {
 // (docs/waiting.md, P8).
 void pool::update_row(uint32_t index, uint32_t count, uint32_t capacity) {
   pool_row &row = rows_[index];
-  const pool_row before = {row.who, nullptr, row.active, row.capacity, row.standing};
+  // Not a copy of the row: that would count its shared pointers up and down at every take and return.
+  const struct {
+    bool usable, full;
+    uint32_t free, capacity, standing;
+  } before = {row.usable(), row.full(), row.free(), row.capacity, row.standing};
   row.active = count;
   row.capacity = capacity;
   row.standing = row.who->standing();
-  free_ += row.free() - before.free();
+  free_ += row.free() - before.free;
   note_state(index);
   impl_->publish_row(index);
   if (watcher_ == nullptr) return;
-  const bool became_full = row.full() && !before.full() &&
+  const bool became_full = row.full() && !before.full &&
                            (row.capacity < before.capacity || (row.standing & ~before.standing & standing_busy) != 0);
-  if (row.usable() != before.usable() || (row.usable() && became_full) ||
-      (!row.usable() && before.full() && !row.full())) {
+  if (row.usable() != before.usable || (row.usable() && became_full) || (!row.usable() && before.full && !row.full())) {
     watcher_->on_standing_changed();
-  } else if (row.free() > before.free() || (before.standing & ~row.standing & standing_busy) != 0) {
+  } else if (row.free() > before.free || (before.standing & ~row.standing & standing_busy) != 0) {
     watcher_->on_more_slots();
   }
 }
@@ -307,10 +311,11 @@ bool pool::take(uint32_t index) {
     update_row(index, count, capacity);
     return false;
   }
-  // First what others have done since the row was written, then our own take, which is no news to anybody.
+  // First what others have done since the row was written, if anything, then our own take, which is no news to anybody.
   const auto [count, capacity] = a.slots.load();
-  update_row(index, count > 0 ? count - 1 : 0, capacity);
+  const uint32_t others = count > 0 ? count - 1 : 0;
   pool_row &row = rows_[index];
+  if (row.active != others || row.capacity != capacity || row.standing != a.standing()) update_row(index, others, capacity);
   const uint32_t free_before = row.free();
   row.active = std::max(count, 1u);
   free_ += row.free() - free_before;

@@ -1,9 +1,11 @@
-// Which rows of a pool had a value written lately, so that who keeps something per row brings up to date those alone and
+// Which rows of a pool had which value written lately, so that who keeps something per row brings up to date those alone and
 // not ten thousand. Guarded by the pool's lock. Membership is told by the pool's epoch, not here.
 #pragma once
 
 #include <array>
 #include <cstdint>
+
+#include "hive/abi/host.h"
 
 namespace hive::fleet {
 
@@ -11,23 +13,30 @@ class row_journal {
  public:
   static constexpr uint64_t room = 256;
 
-  void note(uint32_t row) {
-    if (written_ > 0 && rows_[(written_ - 1) % room] == row && written_ != read_) return;
-    rows_[written_++ % room] = row;
+  // `column` 0 = some.
+  void note(uint32_t row, hive_column column = 0) {
+    const entry e{row, column};
+    if (written_ > 0 && entries_[(written_ - 1) % room] == e && written_ != read_) return;
+    entries_[written_++ % room] = e;
   }
-  // Calls f(row) for what was noted since `seen`, oldest first and maybe more than once, and moves `seen` to the end. False:
-  // more was noted than is kept, so any row may have changed; f was not called.
+  // Calls f(row, column) for what was noted since `seen`, oldest first and maybe more than once, and moves `seen` to the end.
+  // False: more was noted than is kept, so any row may have changed; f was not called.
   template <class F>
   bool since(uint64_t &seen, F &&f) const {
     const uint64_t from = seen;
     seen = read_ = written_;
     if (written_ - from > room) return false;
-    for (uint64_t k = from; k < written_; ++k) f(rows_[k % room]);
+    for (uint64_t k = from; k < written_; ++k) f(entries_[k % room].row, entries_[k % room].column);
     return true;
   }
 
  private:
-  std::array<uint32_t, room> rows_{};
+  struct entry {
+    uint32_t row = 0;
+    hive_column column = 0;
+    bool operator==(const entry &) const = default;
+  };
+  std::array<entry, room> entries_{};
   uint64_t written_ = 0;
   mutable uint64_t read_ = 0;  // an entry that somebody has seen is not written over by leaving its row out
 };

@@ -31,7 +31,7 @@ struct ticket::state : std::enable_shared_from_this<ticket::state> {
   uint64_t tried_at = 0;                // change number its funnel last failed at
   size_t bytes = 0;
   size_t position = 0;                  // in the line's vector
-  uint64_t since_ns = 0;
+  uint64_t since_ns = 0;                // when it began to wait; 0 = it did not, and no clock was read for it
   uint64_t waited_ns = 0;
   uint32_t index = 0;
   bool in_line = false;
@@ -98,7 +98,7 @@ class waiting_line::impl {
     ++s.life;
     s.in_line = true;
     s.position = line_.size();
-    s.since_ns = now_ns();
+    s.since_ns = 0;
     line_.push_back(&s);
     bytes_ += s.bytes;
     if (limits_.tenant_fairness) {
@@ -126,7 +126,7 @@ class waiting_line::impl {
     s.in_line = s.woken = s.recheck = s.lost = false;
     s.finder = nullptr;
     ++s.life;
-    s.waited_ns = now_ns() - s.since_ns;
+    s.waited_ns = s.since_ns != 0 ? now_ns() - s.since_ns : 0;
     if (!limits_.tenant_fairness) return;
     --tenants_.find(s.cls.tenant)->second.waiting;
     if (tenants_.size() <= prune_at_) return;
@@ -211,6 +211,7 @@ class waiting_line::impl {
     }
     if (entering) {
       ++stats_.entered;
+      s.since_ns = now_ns();
       learn_reads(s);
     }
     return entered::waiting;
@@ -222,11 +223,7 @@ class waiting_line::impl {
     candidate_finder *finder = s.finder;
     charge(s.cls);
     remove(s);
-    if (entering) {
-      s.waited_ns = 0;
-    } else {
-      ++stats_.granted_after_wait;
-    }
+    if (!entering) ++stats_.granted_after_wait;
     finder->on_taken(pool_, index);
     return entered::taken;
   }

@@ -31,6 +31,7 @@ void hysteresis::sync(const fleet::pool &pool) {
 void threshold_rules::add(bound_rule r) {
   const aged_column aged{r.column, r.bound.max_age_ns};
   if (aged.max_age_ns != 0 && std::find(ages_.begin(), ages_.end(), aged) == ages_.end()) ages_.push_back(aged);
+  reads_.set(r.column);
   rules_.push_back(std::move(r));
 }
 
@@ -81,11 +82,15 @@ const uint8_t *threshold_rules::passes(const fleet::pool &pool, const hive_pool 
     due_ns_ = 0;
   }
   if (now_ns >= due_ns_) {
-    pool.changes().since(seen_, [](uint32_t) {});
+    pool.changes().since(seen_, [](uint32_t, hive_column) {});
     judge_all(view, now_ns);
-  } else if (!pool.changes().since(seen_, [&](uint32_t row) { judge_row(view, now_ns, row); })) {
-    judge_all(view, now_ns);
+    return passes_.data();
   }
+  // Slots come and go with every request; most steps read nothing of that.
+  const auto one = [&](uint32_t row, hive_column id) {
+    if (id == 0 || reads_.test(id)) judge_row(view, now_ns, row);
+  };
+  if (!pool.changes().since(seen_, one)) judge_all(view, now_ns);
   return passes_.data();
 }
 

@@ -7,6 +7,7 @@
 // Guarded by the pool's lock; made by the control thread. No allocation but when the pool's membership has changed.
 #pragma once
 
+#include <bitset>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -61,6 +62,7 @@ class threshold_rules {
 
   std::vector<bound_rule> rules_;
   std::vector<aged_column> ages_;
+  std::bitset<fleet::column_table::limit + 1> reads_;
   std::vector<uint8_t> passes_;
   uint64_t epoch_ = 0;         // of the pool when all rows were judged last
   uint64_t seen_ = 0;          // of its changes

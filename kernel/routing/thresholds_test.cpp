@@ -201,7 +201,7 @@ TEST(row_journal, tells_each_reader_what_came_since_it_looked_or_that_it_cannot)
   std::vector<uint32_t> rows;
   const auto read = [&](uint64_t &seen) {
     rows.clear();
-    return j.since(seen, [&](uint32_t r) { rows.push_back(r); });
+    return j.since(seen, [&](uint32_t r, hive_column) { rows.push_back(r); });
   };
   j.note(3);
   j.note(3);

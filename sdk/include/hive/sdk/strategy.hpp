@@ -28,12 +28,11 @@ class scores {
 namespace detail {
 
 // No branch depends on a cost until the winner's block is found: ties are random to a predictor. `c < best ? c : best` is
-// one instruction and passes over NaN; four minima at once, since one would wait on itself.
+// one instruction and passes over NaN; four minima and four counts at once, since one would wait on itself. `cost` is called
+// once for each, in ascending order.
 template <class Cost>
-std::optional<uint32_t> least_of(std::span<const uint32_t> candidates, uint64_t seed, Cost &&cost) {
-  constexpr size_t block = 64;
+double lowest(std::span<const uint32_t> candidates, Cost &&cost) {
   const size_t n = candidates.size();
-  if (n == 0) return std::nullopt;
   double best[4] = {HUGE_VAL, HUGE_VAL, HUGE_VAL, HUGE_VAL};
   size_t i = 0;
   for (; i + 4 <= n; i += 4) {
@@ -48,19 +47,30 @@ std::optional<uint32_t> least_of(std::span<const uint32_t> candidates, uint64_t 
   }
   const double a = best[0] < best[1] ? best[0] : best[1];
   const double b = best[2] < best[3] ? best[2] : best[3];
-  const double low = a < b ? a : b;
+  return a < b ? a : b;
+}
+
+// Which of those that cost no more than `low` it is.
+template <class Cost>
+std::optional<uint32_t> pick(std::span<const uint32_t> candidates, uint64_t seed, double low, Cost &&cost) {
+  constexpr size_t block = 64;
+  const size_t n = candidates.size();
+  if (n == 0) return std::nullopt;
   if (low == HUGE_VAL) return candidates[seed % n];  // none known: all tie
   const auto ties_in = [&](size_t from, size_t to) {
-    uint64_t ties = 0;
-    for (size_t k = from; k < to; ++k) ties += cost(candidates[k]) <= low;
-    return ties;
+    uint64_t ties[4] = {0, 0, 0, 0};
+    size_t k = from;
+    for (; k + 4 <= to; k += 4)
+      for (size_t lane = 0; lane < 4; ++lane) ties[lane] += cost(candidates[k + lane]) <= low;
+    for (; k < to; ++k) ties[0] += cost(candidates[k]) <= low;
+    return ties[0] + ties[1] + ties[2] + ties[3];
   };
   const uint64_t ties = ties_in(0, n);
   if (ties == 0) return candidates[seed % n];  // a cost that changes while it is asked: still an answer
-  uint64_t skip = seed % ties;
+  uint64_t skip = ties == 1 ? 0 : seed % ties;
   for (size_t from = 0; from < n; from += block) {
     const size_t to = from + block < n ? from + block : n;
-    const uint64_t here = ties_in(from, to);
+    const uint64_t here = n <= block ? ties : ties_in(from, to);
     if (skip >= here) {
       skip -= here;
       continue;
@@ -77,7 +87,7 @@ std::optional<uint32_t> least_of(std::span<const uint32_t> candidates, uint64_t 
 // called up to four times a candidate and must answer the same each time. Empty when there is no candidate.
 template <class Cost>
 std::optional<uint32_t> least(const pool &p, uint64_t seed, Cost &&cost) {
-  return detail::least_of(p.candidates(), seed, cost);
+  return detail::pick(p.candidates(), seed, detail::lowest(p.candidates(), cost), cost);
 }
 
 // The same, calling `cost` once a candidate and leaving the costs in `out` for explain.
@@ -85,9 +95,9 @@ template <class Cost>
 std::optional<uint32_t> least_scored(const pool &p, uint64_t seed, scores out, Cost &&cost) {
   double *const table = out.data();
   if (table == nullptr) return least(p, seed, cost);
-  for (const uint32_t i : p.candidates()) table[i] = cost(i);
+  const double low = detail::lowest(p.candidates(), [&](uint32_t i) { return table[i] = cost(i); });
   out.publish();
-  return detail::least_of(p.candidates(), seed, [table](uint32_t i) { return table[i]; });
+  return detail::pick(p.candidates(), seed, low, [table](uint32_t i) { return table[i]; });
 }
 
 template <class T>
