@@ -20,12 +20,13 @@ using gateway::admin_request;
 
 namespace {
 
-enum class page { none, health, routing_table, agents, agent, models, model, storage, plugins, plugin, reset };
+enum class page { none, health, routing_table, agents, agent, models, model, storage, plugins, plugin, reset, policy, policies, named_policy };
 
 struct admin_route {
   std::string_view method, path, label;
   page what;
   bool rest = false;
+  bool empty = false;  // the rest may be, to be refused by its owner
 };
 
 constexpr admin_route table[] = {
@@ -39,6 +40,13 @@ constexpr admin_route table[] = {
     {"GET", "/admin/plugins", "/admin/plugins", page::plugins},
     {"GET", "/admin/plugins/", "/admin/plugins/:name", page::plugin, true},
     {"POST", "/admin/metrics/reset", "/admin/metrics/reset", page::reset},
+    {"GET", "/admin/policy", "/admin/policy", page::policy},
+    {"PUT", "/admin/policy", "/admin/policy", page::policy},
+    {"DELETE", "/admin/policy", "/admin/policy", page::policy},
+    {"GET", "/admin/policy/models", "/admin/policy/models", page::policies},
+    {"GET", "/admin/policy/models/", "/admin/policy/models/*name", page::named_policy, true},
+    {"PUT", "/admin/policy/models/", "/admin/policy/models/*name", page::named_policy, true, true},
+    {"DELETE", "/admin/policy/models/", "/admin/policy/models/*name", page::named_policy, true, true},
 };
 
 admin_answer make(int status, std::string body, std::string_view label) {
@@ -53,7 +61,7 @@ std::string error_text(std::string_view words) { return "{\"error\":" + gateway:
 
 }  // namespace
 
-api::api(const api_options &options, api_subjects subjects) : options_(options), on_(subjects) {
+api::api(const api_options &options, api_subjects subjects) : options_(options), on_(subjects), policies_(subjects.policies) {
   for (const std::string &key : options.keys) hashes_.push_back(sha256(key));
 }
 
@@ -75,11 +83,12 @@ void api::answer(const admin_request &request, const reply_fn &reply) {
   const admin_route *found = nullptr;
   std::string argument, allow;
   for (const admin_route &r : table) {
-    const bool fits = r.rest ? request.path.size() > r.path.size() && request.path.compare(0, r.path.size(), r.path) == 0
+    const bool fits = r.rest ? request.path.size() + (r.empty ? 1 : 0) > r.path.size() && request.path.compare(0, r.path.size(), r.path) == 0
                              : request.path == r.path;
     if (!fits) continue;
     if (r.method != request.method && !(r.method == "GET" && request.method == "HEAD")) {
-      allow = r.method == "GET" ? "GET, HEAD" : std::string(r.method);
+      if (!allow.empty()) allow += ", ";
+      allow += r.method == "GET" ? "GET, HEAD" : r.method;
       continue;
     }
     found = &r;
@@ -129,6 +138,17 @@ void api::answer(const admin_request &request, const reply_fn &reply) {
       a.route = label;
       reply(std::move(a));
     });
+    case page::policy:
+    case page::policies:
+    case page::named_policy: {
+      const reply_fn labelled = [reply, label = found->label](admin_answer a) {
+        a.route = label;
+        reply(std::move(a));
+      };
+      if (found->what == page::policy) return policies_.global(request, labelled);
+      if (found->what == page::policies) return policies_.list(labelled);
+      return policies_.named(request, argument, labelled);
+    }
     case page::none: break;
   }
   missing("no such admin route");

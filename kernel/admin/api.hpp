@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "admin/policy_api.hpp"
 #include "base/digest.hpp"
 #include "base/loop.hpp"
 #include "fleet/history.hpp"
@@ -35,6 +36,7 @@ struct api_subjects {
   routing::router &router;
   gateway::forward_line &forwards;
   gateway::stage_gauges &stages;
+  routing::policy_library &policies;
 };
 
 class api final : public gateway::admin_port {
@@ -54,6 +56,7 @@ class api final : public gateway::admin_port {
 
   const api_options options_;
   api_subjects on_;
+  policy_api policies_;
   std::vector<digest32> hashes_;
 };
 

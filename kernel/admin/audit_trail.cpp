@@ -22,6 +22,7 @@ observe::audit_entry audit_entry_of(const gateway::request_record &r) {
   e.started_unix_ms = r.started_unix_ms;
   e.ended = gateway::to_string(r.how);
   e.estimated = r.estimated;
+  e.alias = r.alias;
   return e;
 }
 

@@ -36,7 +36,7 @@ TEST(audit_trail, a_record_becomes_the_line_of_the_sheet) {
             R"({"log_type":"audit","level":"info","trace_id":"","request_id":"0b5f6c1e-0000-4000-8000-000000000001","tenant_id":"acme",)"
             R"("key_id":"a18dd697b3cd","model":"meta/llama","status_code":200,"latency_ms":1234,"input_tokens":11,"output_tokens":22,)"
             R"("agent_id":"12D3KooWagent","error_code":"","source_ip":"192.0.2.7","ts":"2026-11-30T01:53:20.123+01:00",)"
-            R"("ended":"completed","estimated":false})"
+            R"("ended":"completed","estimated":false,"alias":""})"
             "\n");
 }
 

@@ -39,6 +39,7 @@ exporter::exporter(const std::string &version)
       primary_(metrics_.counters("policy_primary_routed_total", "Requests served by the policy's first step", {"model"})),
       fallback_(metrics_.counters("policy_fallback_routed_total", "Requests served by a later step", {"model"})),
       exhausted_(metrics_.counters("policy_exhausted_total", "Requests that no step could serve", {"model"})),
+      reloads_(metrics_.counters("policy_reload_total", "Policies read again or written, by what started it and how it ended", {"trigger", "result"})),
       tenant_success_(metrics_.counters("tenant_requests_success_total", "Requests of a tenant that an agent answered",
                                         {"tenant_id", "key_id", "deployment_id", "model"})),
       tenant_failed_(metrics_.counters("tenant_requests_failed_total", "Requests of a tenant that failed, each once",

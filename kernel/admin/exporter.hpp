@@ -66,6 +66,9 @@ class exporter final : public gateway::telemetry, private observe::collectable {
   void on_served(std::string_view model, bool by_fallback);
   void on_exhausted(std::string_view model, std::string_view tenant, std::string_view code);
 
+  // Policies that were read again or written; `trigger` is api or sighup.
+  void on_policy_reload(std::string_view trigger, bool good) { reloads_.with({trigger, good ? "success" : "error"}).add(); }
+
   // metrics of plugins; declare on control, add from any thread
   hive_metric declare(int32_t kind, const std::string &name, const std::string &help);
   void add(hive_metric, double delta);
@@ -110,7 +113,7 @@ class exporter final : public gateway::telemetry, private observe::collectable {
 
   observe::histogram_family http_seconds_;
   observe::gauge_family http_active_;
-  observe::counter_family finished_, routed_, failed_, attempts_failed_, primary_, fallback_, exhausted_;
+  observe::counter_family finished_, routed_, failed_, attempts_failed_, primary_, fallback_, exhausted_, reloads_;
   observe::histogram audit_write_seconds_;
   observe::counter auth_failed_client_, auth_failed_admin_;
   observe::counter_family tenant_success_, tenant_failed_, tenant_input_, tenant_output_;

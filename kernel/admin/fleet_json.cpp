@@ -78,13 +78,13 @@ json::object universal(const agent &a) {
 }
 
 struct model_entry {
-  std::string pretty_name, info, capability, organization;
+  std::string pretty_name, info, capability, organization, alias_of;
   bool hide = false;
   uint64_t total = 0, healthy = 0, capacity = 0, created_s = 0;
   std::set<std::string> engines, regions;
 };
 
-std::map<std::string, model_entry> models_of(const fleet::registry &registry) {
+std::map<std::string, model_entry> models_of(const fleet::registry &registry, const gateway::model_names *names) {
   std::map<std::string, model_entry> models;
   const auto snapshot = registry.snapshot();
   for (const auto &a : snapshot->agents) {
@@ -106,8 +106,20 @@ std::map<std::string, model_entry> models_of(const fleet::registry &registry) {
       m.created_s = m.created_s == 0 ? since : std::min(m.created_s, since);
     }
   }
+  if (names == nullptr) return models;
+  // An alias of a model that nobody serves cannot be asked for, and is not shown.
+  std::map<std::string, model_entry> aliases;
+  for (const config::model_alias &each : *names->all()) {
+    const auto model = models.find(each.model);
+    if (model == models.end()) continue;
+    aliases[each.alias] = model->second;
+    aliases[each.alias].alias_of = each.model;
+  }
+  for (auto &[alias, entry] : aliases) models[alias] = std::move(entry);
   return models;
 }
+
+const std::string &own_name(const std::string &id, const model_entry &m) { return m.alias_of.empty() ? id : m.alias_of; }
 
 json::object model_json(const std::string &id, const model_entry &m) {
   json::object o;
@@ -119,6 +131,7 @@ json::object model_json(const std::string &id, const model_entry &m) {
   put_if(o, "info", m.info);
   put_if(o, "capability", m.capability);
   if (m.hide) o["hide_llm"] = true;
+  put_if(o, "alias_of", m.alias_of);
   o["agents"] = json::object{{"total", m.total},
                              {"healthy", m.healthy},
                              {"total_capacity", m.capacity},
@@ -219,8 +232,8 @@ json::object health_agents(const fleet::registry &registry) {
 
 std::string fleet_models::list(viewer who, bool anthropic) const {
   json::array data;
-  auto models = models_of(registry_);
-  if (who != nullptr) std::erase_if(models, [who](const auto &m) { return !who->may_use(m.first); });
+  auto models = models_of(registry_, names_);
+  if (who != nullptr) std::erase_if(models, [who](const auto &m) { return !who->may_use(own_name(m.first, m.second)); });
   for (const auto &[id, m] : models) {
     json::object o = model_json(id, m);
     if (anthropic) add_anthropic_fields(o, id, m);
@@ -236,10 +249,11 @@ std::string fleet_models::list(viewer who, bool anthropic) const {
 }
 
 std::string fleet_models::detail(std::string_view model, viewer who, bool anthropic) const {
-  if (who != nullptr && !who->may_use(model)) return {};
-  const auto models = models_of(registry_);
+  const auto models = models_of(registry_, names_);
   const auto it = models.find(std::string(model));
   if (it == models.end()) return {};
+  const std::string &served = own_name(it->first, it->second);
+  if (who != nullptr && !who->may_use(served)) return {};
   json::object o = model_json(it->first, it->second);
   if (anthropic) add_anthropic_fields(o, it->first, it->second);
   if (!show_agents_) return json::serialize(o);
@@ -247,7 +261,7 @@ std::string fleet_models::detail(std::string_view model, viewer who, bool anthro
   const auto snapshot = registry_.snapshot();
   for (const auto &a : snapshot->agents) {
     const auto info = a->info();
-    if (std::find(info->models.begin(), info->models.end(), model) == info->models.end()) continue;
+    if (std::find(info->models.begin(), info->models.end(), served) == info->models.end()) continue;
     json::object entry;
     entry["peer_id"] = a->peer_id();
     put_if(entry, "engine", info->engine);
@@ -266,8 +280,8 @@ std::string fleet_models::detail(std::string_view model, viewer who, bool anthro
 
 std::string fleet_models::near(std::string_view model, viewer who) const {
   std::vector<std::string> ids;
-  for (const auto &[id, m] : models_of(registry_))
-    if (who == nullptr || who->may_use(id)) ids.push_back(id);
+  for (const auto &[id, m] : models_of(registry_, names_))
+    if (who == nullptr || who->may_use(own_name(id, m))) ids.push_back(id);
   return nearest(model, ids);
 }
 

@@ -21,7 +21,9 @@ boost::json::object health_agents(const fleet::registry &);  // total_agents, he
 class fleet_models final : public gateway::models_view {
  public:
   // `show_agents`: detail lists the agents, with machines and organizations (HTTP sheet W43).
-  explicit fleet_models(const fleet::registry &r, bool show_agents = true) : registry_(r), show_agents_(show_agents) {}
+  // `names`: aliases are shown beside the models; null shows models alone.
+  explicit fleet_models(const fleet::registry &r, bool show_agents = true, const gateway::model_names *names = nullptr)
+      : registry_(r), show_agents_(show_agents), names_(names) {}
   std::string list(viewer, bool anthropic) const override;
   std::string detail(std::string_view model, viewer, bool anthropic) const override;
   std::string near(std::string_view model, viewer) const override;
@@ -29,6 +31,7 @@ class fleet_models final : public gateway::models_view {
  private:
   const fleet::registry &registry_;
   const bool show_agents_;
+  const gateway::model_names *const names_;
 };
 
 }  // namespace hive::admin

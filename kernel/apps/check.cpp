@@ -6,18 +6,14 @@
 #include "apps/client_keys.hpp"
 #include "apps/embedded.hpp"
 #include "apps/plugin_host.hpp"
-#include "apps/policy_file.hpp"
+#include "apps/policies.hpp"
+#include "apps/policy_check.hpp"
 #include "apps/program.hpp"
 #include "gateway/trusted_proxies.hpp"
-#include "routing/plugin_source.hpp"
-#include "routing/router.hpp"
+#include "tenancy/policy_quota.hpp"
 
 namespace hive::apps {
 namespace {
-
-struct nobody final : routing::outcome_recorder {
-  void on_attempt(const routing::attempt_outcome &) override {}
-};
 
 // The component that the setting `name` chooses, and its configuration.
 void judge_component(const plugins::component_registry &registry, const plugins::settings &given, uint32_t kind,
@@ -36,25 +32,6 @@ std::vector<status> load(plugins::component_registry &registry, const plugins::s
     if (!library->told) warnings.push_back("plugin " + library->name + " is not loaded: " + library->reason);
   }
   return problems;
-}
-
-// Compiled for a pool that nobody serves: instances are made, which is when a gate reads its custom rules.
-void judge_policy(const std::string &file, plugins::component_registry &registry, std::vector<status> &problems,
-                  std::vector<std::string> &warnings) {
-  loop control;
-  fleet::column_table columns;
-  const fleet::kernel_columns kernel = fleet::intern_kernel_columns(columns);
-  plugin_host host(control, &columns, nullptr);
-  routing::plugin_source components(registry, host);
-  const auto parsed = read_policy_file(file, components);
-  if (!parsed) return problems.push_back(parsed.why());
-  warnings.insert(warnings.end(), parsed->warnings.begin(), parsed->warnings.end());
-  nobody outcomes;
-  const routing::router_options options;
-  routing::router router(components, columns, outcomes, options);
-  status s = router.set_policies(parsed->document);
-  if (s) s = router.add_pool(std::make_shared<fleet::pool>("any", kernel));
-  if (!s) problems.push_back(s.at(file));
 }
 
 template <class Settings>
@@ -83,10 +60,14 @@ std::vector<status> judge(const config::router_settings &s, std::vector<std::str
     if (const auto json = storage_configuration(registry, s); !json) problems.push_back(json.why());
   judge_component(registry, given, HIVE_KIND_TRANSPORT, s.transport, "transport", problems);
   for (status &each : judge_embedded(s.embedded_agents, registry)) problems.push_back(std::move(each));
-  if (!s.policy_file.empty()) judge_policy(s.policy_file, registry, problems, warnings);
+  routing::policy_set policies;
+  if (const auto files = routing::read_policy_files(policy_places_of(s))) policies = judge_policies(*files, s.strict_policy, registry, problems, warnings);
+  else problems.push_back(files.why());
   const tenancy::auth_document auth = load_client_keys(s);
   warnings.insert(warnings.end(), auth.warnings.begin(), auth.warnings.end());
   problems.insert(problems.end(), auth.problems.begin(), auth.problems.end());
+  if (auth.keys)
+    if (const status fits = tenancy::check_minute_quotas(policies, *auth.keys); !fits) problems.push_back(fits);
   if (const auto proxies = gateway::trusted_proxies::parse(s.trusted_proxies); !proxies) problems.push_back(proxies.why());
   return problems;
 }

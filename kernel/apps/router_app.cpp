@@ -12,37 +12,13 @@
 
 #include "apps/client_keys.hpp"
 #include "apps/metrics_page.hpp"
-#include "apps/policy_file.hpp"
 #include "apps/program.hpp"
+#include "apps/router_unit.hpp"
 #include "base/text.hpp"
 #include "link/auth.hpp"
 #include "observe/log.hpp"
 
 namespace hive::apps {
-
-// One worker: its loop, its hub over its own transport instance, its HTTP server.
-struct router_app::unit {
-  explicit unit(byte_budget &budget) : memory(budget) {}
-  loop home;
-  byte_share memory;  // what is held when all below is gone is nothing
-  std::unique_ptr<plugins::instance> transport, own_transport;
-  std::unique_ptr<link::router_hub> hub;
-  std::unique_ptr<gateway::worker> gateway;
-  std::unique_ptr<http::server> server;
-  std::thread thread;
-
-  ~unit() {
-    if (thread.joinable()) {
-      home.stop();
-      thread.join();
-    }
-    server.reset();
-    gateway.reset();
-    hub.reset();
-    transport.reset();
-    own_transport.reset();
-  }
-};
 
 namespace {
 
@@ -101,14 +77,6 @@ status router_app::open_storage() {
   return {};
 }
 
-status router_app::load_policy(bool first) {
-  if (settings_.policy_file.empty()) return first ? router_->set_policies(routing::default_policy()) : status();
-  const auto parsed = read_policy_file(settings_.policy_file, *components_);
-  if (!parsed) return parsed.why();
-  for (const std::string &warning : parsed->warnings) observe::log("policy").warn("{}", warning);
-  return router_->set_policies(parsed->document);
-}
-
 // At the start and on SIGHUP. Nothing changes unless the whole file is good.
 status router_app::load_keys() {
   const tenancy::auth_document found = load_client_keys(settings_);
@@ -117,6 +85,8 @@ status router_app::load_keys() {
   if (keys_ && keys_->mode() == tenancy::auth_mode::api_key && found.keys->mode() == tenancy::auth_mode::none)
     return fail(errc::denied, "a file without the mode api-key would open the client API to everybody; restart the router if that is meant",
                 settings_.auth_config_file);
+  if (policies_)
+    if (const status s = policies_->fits(*found.keys); !s) return s;
   for (const std::string &w : found.warnings) observe::log("auth").warn("{}", w);
   keys_ = found.keys;
   for (auto &u : units_)
@@ -139,12 +109,15 @@ void router_app::make_audit() {
   records_ = std::make_unique<admin::audit_trail>(exporter_, audit_.get());
 }
 
+// Keys before policies (routing sheet section 7); each is judged beside the other as it is then.
 void router_app::reload() {
   if (audit_) audit_->reopen();
-  if (const status s = load_policy(false); !s) observe::log("policy").error("the policy stays as it was: {}", s.text());
-  else if (!settings_.policy_file.empty()) observe::log("policy").info("policy loaded");
-  if (settings_.auth_config_file.empty()) return;
-  if (const status s = load_keys(); !s) observe::log("auth").error("the client keys stay as they were: {}", s.text());
+  if (!settings_.auth_config_file.empty())
+    if (const status s = load_keys(); !s) observe::log("auth").error("the client keys stay as they were: {}", s.text());
+  policies_->library().reload();
+  auto aliases = config::read_model_aliases(settings_.config_file);
+  if (aliases) names_.set(*std::move(aliases));
+  else observe::log("router").error("the model aliases stay as they were: {}", aliases.why().text());
 }
 
 status router_app::start() {
@@ -171,7 +144,8 @@ status router_app::start() {
   r.line.tenant_fairness = true;
   r.max_tries = static_cast<uint32_t>(settings_.max_tries_per_step);
   router_ = std::make_unique<routing::router>(*components_, fleet_->columns(), *outcomes_, r);
-  if (const status s = load_policy(true); !s) return s;
+  policies_ = std::make_unique<policies>(policies::parts{settings_, control_, *router_, *components_, fleet_->columns(), *storage_, exporter_, keys_});
+  if (const status s = policies_->library().start(); !s) return s;
   directory_ = std::make_unique<fleet_directory>(control_, *fleet_, *router_, exporter_);
 
   forwards_ = std::make_unique<gateway::forward_line>(static_cast<size_t>(settings_.max_concurrent),
@@ -183,13 +157,16 @@ status router_app::start() {
   gateway_options_.extra_routes = settings_.extra_routes;
   gateway_options_.sse_keepalive_ns = settings_.sse_keepalive.ns;
   gateway_options_.cors_origins = settings_.cors_origins;
-  models_ = std::make_unique<admin::fleet_models>(*fleet_, settings_.models_show_agents);
+  names_.set(settings_.model_aliases);
+  gateway_options_.names = &names_;
+  gateway_options_.expose_routing = settings_.expose_routing;
+  models_ = std::make_unique<admin::fleet_models>(*fleet_, settings_.models_show_agents, &names_);
   admin::api_options a;
   a.keys = settings_.admin_keys;
   a.open_without_keys = settings_.allow_insecure_admin;
   a.storage = settings_.storage;
   a.entry_ttl_days = static_cast<uint64_t>(settings_.disk_db_ttl_days);
-  api_ = std::make_unique<admin::api>(a, admin::api_subjects{control_, *fleet_, *storage_, plugins_, *router_, *forwards_, stages_});
+  api_ = std::make_unique<admin::api>(a, admin::api_subjects{control_, *fleet_, *storage_, plugins_, *router_, *forwards_, stages_, policies_->library()});
   if (!api_->protected_by_key()) {
     if (a.open_without_keys) observe::log("auth").warn("/admin is open to everybody (HIVENET_ROUTER_ALLOW_INSECURE_ADMIN)");
     else observe::log("auth").warn("/admin answers 401 to everybody: set HIVENET_ROUTER_ADMIN_API_KEYS to a key of your choice");
@@ -357,56 +334,6 @@ void router_app::housekeeping() {
     sample_drift();
     watch_storage();
     watch_accepting();
-  }
-}
-
-void router_app::watch_storage() {
-  const uint64_t errors = history_->stats().write_errors.load(std::memory_order_relaxed);
-  if (errors != told_write_errors_)
-    observe::log("storage").warn("agents' history could not be written {} time(s) since the start; it is kept in memory and tried again", errors);
-  told_write_errors_ = errors;
-  ready_.storage(!history_->stats().failing.load(std::memory_order_relaxed));
-  if (!told_failed_sweep_ && storage_->failed_sweeps() != 0) {
-    told_failed_sweep_ = true;
-    observe::log("storage").warn("expired records could not be swept away ({}); tried again every few seconds, counted in storage_sweeps_failed_total",
-                                 to_string(storage_->sweep_failure()));
-  }
-}
-
-// At most one line a second of each, whatever knocks.
-void router_app::watch_accepting() {
-  uint64_t failures = 0, limits = 0;
-  for (const auto &u : units_) {
-    failures += u->server->counters().accept_failures;
-    limits += u->server->counters().limit_reached;
-  }
-  if (failures != told_accept_failures_)
-    observe::log("router").warn("no descriptors or no memory for a new connection, {} time(s) in the last second: clients wait (ulimit -n)",
-                                failures - told_accept_failures_);
-  if (limits != told_connection_limits_)
-    observe::log("router").warn("as many connections as --max-connections and the descriptors allow a worker: new clients wait until others leave");
-  told_accept_failures_ = failures;
-  told_connection_limits_ = limits;
-}
-
-void router_app::sample_drift() {
-  const int64_t taken = fleet_->slots_taken();
-  int64_t held = stages_.leases.load(std::memory_order_relaxed);
-  for (const auto &u : units_)
-    if (u->hub) held += static_cast<int64_t>(uint64_t(u->hub->counters().slots_held));
-  drift_.sample(taken, held);
-}
-
-// New work is refused the moment the budget is exceeded; what runs gets a second to shrink by itself.
-void router_app::watch_memory(uint64_t now) {
-  if (!memory_.over()) {
-    over_budget_since_ns_ = 0;
-  } else if (over_budget_since_ns_ == 0) {
-    over_budget_since_ns_ = now;
-    observe::log("router").warn("{} bytes are held for requests and answers, more than --memory-budget: new requests get 503", memory_.held());
-  } else if (now - over_budget_since_ns_ > ns_per_s) {
-    for (auto &u : units_)
-      u->home.post([unit = u.get()] { unit->gateway->relieve(); });
   }
 }
 

@@ -17,6 +17,7 @@
 #include "apps/fleet_wiring.hpp"
 #include "apps/metrics_page.hpp"
 #include "apps/plugin_host.hpp"
+#include "apps/policies.hpp"
 #include "base/byte_budget.hpp"
 #include "config/router_settings.hpp"
 #include "fleet/lease_drift.hpp"
@@ -40,7 +41,6 @@ class router_app {
   struct unit;
 
   status load_plugins();
-  status load_policy(bool first);
   status load_keys();
   void make_audit();
   void reload();
@@ -81,6 +81,7 @@ class router_app {
   std::unique_ptr<fleet::registry> fleet_;
   std::unique_ptr<outcomes> outcomes_;
   std::unique_ptr<routing::router> router_;
+  std::unique_ptr<policies> policies_;
   std::unique_ptr<fleet_directory> directory_;
 
   std::unique_ptr<gateway::forward_line> forwards_;
@@ -88,6 +89,7 @@ class router_app {
   gateway::gateway_options gateway_options_;
   gateway::trusted_proxies proxies_;
   std::shared_ptr<const tenancy::keyring> keys_;
+  gateway::model_names names_;
   std::unique_ptr<admin::fleet_models> models_;
   std::unique_ptr<admin::api> api_;
   std::vector<std::unique_ptr<unit>> units_;

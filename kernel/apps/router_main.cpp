@@ -4,6 +4,7 @@
 #include "apps/check.hpp"
 #include "apps/keygen.hpp"
 #include "apps/plugin_host.hpp"
+#include "apps/policy_check.hpp"
 #include "apps/program.hpp"
 #include "apps/router_app.hpp"
 #include "config/load.hpp"
@@ -41,6 +42,7 @@ int main(int argc, char **argv) {
   if (!apps::start_process()) return 1;
   std::vector<std::string> arguments(argv + 1, argv + argc);
   if (!arguments.empty() && arguments[0] == "keygen") return apps::keygen_command({arguments.begin() + 1, arguments.end()});
+  if (!arguments.empty() && arguments[0] == "policy") return apps::policy_command({arguments.begin() + 1, arguments.end()});
   const bool check = !arguments.empty() && arguments[0] == "check";
   if (check) {
     // hivenet-router check FILE = hivenet-router --config FILE --check-config
@@ -59,6 +61,6 @@ int main(int argc, char **argv) {
   }
   if (!loaded.rest.empty())
     return apps::run_command("hivenet-router", loaded.rest, apps::plugin_places(loaded.settings),
-                             "there are: check FILE, keygen, plugins list|show|check");
+                             "there are: check FILE, keygen, policy check FILE, plugins list|show|check");
   return serve(loaded.settings, loaded.warnings);
 }

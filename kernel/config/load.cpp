@@ -46,8 +46,9 @@ void read_all(table &t, const std::vector<std::string> &arguments, const environ
   if (!file.empty()) {
     if (auto root = yaml::parse_file(file)) {
       if constexpr (requires { into.embedded_agents; }) {
-        t.apply_file(*root, {"plugins", "embedded_agents"}, problems);
+        t.apply_file(*root, {"plugins", "embedded_agents", "model_aliases"}, problems);
         if (const yaml::node *block = root->find("embedded_agents")) read_embedded_agents(*block, into.embedded_agents, problems);
+        if (const yaml::node *block = root->find("model_aliases")) read_model_aliases(*block, into.model_aliases, problems);
       } else {
         t.apply_file(*root, {"plugins"}, problems);
       }
@@ -87,7 +88,7 @@ void load(table &t, const std::vector<std::string> &arguments, const environment
   }
   if (out.settings.print_config) {
     out.out = t.resolved() + show_plugins(out.settings.plugins);
-    if constexpr (requires { out.settings.embedded_agents; }) out.out += show_embedded_agents(out.settings.embedded_agents);
+    if constexpr (requires { out.settings.embedded_agents; }) out.out += show_embedded_agents(out.settings.embedded_agents) + show_model_aliases(out.settings.model_aliases);
   } else if (out.settings.check_config) {
     out.judge = true;
   } else {

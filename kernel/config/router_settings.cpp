@@ -140,8 +140,15 @@ void add_fleet(table &t, router_settings &r) {
   t.add("session-ttl", &r.session_ttl, "1h",
         "Agents prove the secret again before this has passed; more than 5m.").range(0, 30 * day);
   t.add("policy-file", &r.policy_file, "",
-        "Routing policy; empty = the agent with the lowest load, no gates, no fallback.").shown_as("PATH");
-  t.add("policy-model-dir", &r.written.later, "", "Folder with a policy for each model.").shown_as("PATH").later();
+        "Routing policy for all models; empty = the agent with the lowest load, no gates, no fallback. Read again on SIGHUP.").shown_as("PATH");
+  t.add("policy-model-dir", &r.policy_model_dir, "",
+        "Folder of policy documents: _default.yaml for all models, NAME.yaml for those that it lists; read again on SIGHUP.").shown_as("PATH");
+  t.add("strict-policy", &r.strict_policy, "",
+        "An unknown key in a policy, and a document that must be left out, is an error instead of a warning.");
+  t.add("policy-store", &r.policy_store, "true",
+        "Whether policies written through /admin/policy are kept in the storage and rule again after a restart.");
+  t.add("expose-routing", &r.expose_routing, "",
+        "Answers say who served them: X-Hivenet-Agent, -Step, -Attempts and -Queue-Ms.");
 
   t.section("Storage and plugins");
   t.add("storage", &r.storage, "lmdb", "Id of the storage component.").check(not_empty).shown_as("ID");

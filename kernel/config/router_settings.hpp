@@ -8,6 +8,7 @@
 #include "base/status.hpp"
 #include "config/client_routes.hpp"
 #include "config/embedded_agents.hpp"
+#include "config/model_aliases.hpp"
 #include "config/plugin_settings.hpp"
 #include "config/program_settings.hpp"
 #include "config/table.hpp"
@@ -46,6 +47,11 @@ struct router_settings : program_settings {
   // fleet
   duration health_check_interval, heartbeat_interval, unhealthy_after, remove_after, session_ttl;
   std::string policy_file;           // empty = least-loaded, no gates
+  std::string policy_model_dir;      // empty = none
+  bool strict_policy = false;
+  bool policy_store = true;
+  bool expose_routing = false;
+  std::vector<model_alias> model_aliases;  // the file's, resolved
   // storage and plugins
   std::string storage, transport;    // component ids
   std::string disk_db_path;

@@ -112,7 +112,6 @@ TEST_F(settings, bad_values_in_the_file_are_refused_with_line_and_what_would_be_
       {"http_port: 8080\n", "F:1: http_port: \"8080\" is not an address; write one like :8080, 127.0.0.1:8080 or [::1]:8080\n"},
       {"allow_insecure_admin: yes\n", "F:1: allow_insecure_admin: \"yes\" is neither true nor false; write one of the two\n"},
       {"reset_disk_db: true\n", "F:1: reset_disk_db: unknown key\n"},
-      {"policy_model_dir: x\n", "F:1: policy_model_dir: not supported in this release; leave it out\n"},
       {"embedded_agent: []\n", "F:1: embedded_agent: unknown key; did you mean \"embedded_agents\"?\n"},
       {"plugins: {dir: [x]}\n", "F:1: plugins.dir: unknown key; did you mean \"dirs\"?\n"},
       {"plugins: {enable: [gate_srtt.so]}\n", "F:1: plugins.enable[0]: \"gate_srtt.so\" is not the name of a library; write it without folder and .so, like gate_srtt\n"},
@@ -164,7 +163,6 @@ TEST_F(settings, bad_flags_end_with_usage_and_exit_code_2) {
       {{"--queue-size"}, "--queue-size: needs a value\n"},
       {{"--queue-size=x", "--max-concurrent", "0"},
        "--queue-size: \"x\" is not a whole number; write one like 12\n--max-concurrent: 0 is out of range; it must be between 1 and 1000000\n"},
-      {{"--policy-model-dir", "x"}, "--policy-model-dir: not supported in this release; leave it out\n"},
       {{"--jwt-secret", "x"}, "--jwt-secret: no such flag; --help lists them\n"},
       {{"--reset-disk-db=maybe"}, "--reset-disk-db: \"maybe\" is neither true nor false; write one of the two\n"}};
   for (const auto &[arguments, want] : cases) {

@@ -15,6 +15,7 @@ struct admin_request {
   std::string path;            // whole, e.g. /admin/health; not decoded
   std::string query;
   std::string authorization;   // the header as received, "" when absent
+  std::string if_match;        // likewise
   std::string client;
   std::string request_id;
   std::string body;

@@ -97,16 +97,22 @@ void relay::on_body_failed(http::body_error why) {
   }
 }
 
-std::optional<scan_error> relay::scan_body() {
+bool relay::is_form_body() const {
   const http::field *type = http::find_field(exchange_.head().fields, "content-type");
-  if (route_.forms && type != nullptr && is_form(type->value)) return scan_form(type->value, *body_, scan_);
+  return route_.forms && type != nullptr && is_form(type->value);
+}
+
+std::optional<scan_error> relay::scan_body() {
+  if (is_form_body()) return scan_form(http::find_field(exchange_.head().fields, "content-type")->value, *body_, scan_);
   return context_.scanner->scan(*body_, scan_);
 }
 
 void relay::on_body(http::body_ptr body) {
   body_ = std::move(body);
-  if (const auto error = scan_body()) return refuse(ended::rejected_request, make_error("request_invalid", error->message));
-  if (const auto error = model_refusal(*caller_, scan_.model)) return refuse(ended::rejected_auth, *error);
+  auto error = scan_body();
+  if (!error) error = resolve_alias();
+  if (error) return refuse(ended::rejected_request, make_error("request_invalid", error->message));
+  if (const auto denied = model_refusal(*caller_, scan_.model)) return refuse(ended::rejected_auth, *denied);
   if (!route_.streams) scan_.stream = false;
   if (route_.usage == usage_source::asked && context_.options.ask_usage)
     if (auto asked = with_usage_asked(*body_, scan_)) {
@@ -336,11 +342,12 @@ void relay::on_gone(http::gone why) {
 
 void relay::refuse(ended how, const api_error &error) {
   record(how, error.status, error.code);
+  const std::string retry_after = std::to_string(error.retry_after_s);
+  std::vector<http::field> fields = {{"Content-Type", "application/json; charset=utf-8"}, {"X-Request-ID", request_id_}};
+  expose_routing(fields);
   session_.reset();
   context_.forwards.leave(*this);
   context_.forwards.release(*this);
-  const std::string retry_after = std::to_string(error.retry_after_s);
-  std::vector<http::field> fields = {{"Content-Type", "application/json; charset=utf-8"}, {"X-Request-ID", request_id_}};
   if (error.retry_after_s > 0) fields.push_back({"Retry-After", retry_after});
   const std::string body = error_body(error, route_.speaks, request_id_);
   exchange_.respond({error.status, fields}, body);
@@ -359,6 +366,7 @@ void relay::record(ended how, int status, std::string_view code) {
   r.tenant = caller_->tenant;
   r.key_id = caller_->id;
   r.model = scan_.model;
+  r.alias = alias_;
   r.model_known = !agent_.empty() || context_.router.knows(scan_.model);
   r.agent = agent_;
   r.step = step_;

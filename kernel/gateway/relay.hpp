@@ -15,6 +15,7 @@
 #include "base/loop.hpp"
 #include "gateway/error.hpp"
 #include "gateway/forward_line.hpp"
+#include "gateway/model_names.hpp"
 #include "gateway/request_scan.hpp"
 #include "gateway/routes.hpp"
 #include "gateway/telemetry.hpp"
@@ -39,6 +40,8 @@ struct gateway_options {
   std::vector<config::allowed_route> extra_routes;
   uint64_t sse_keepalive_ns = 0;                 // a silent stream gets a comment line after this; 0 = never
   std::vector<std::string> cors_origins;         // of browsers' pages; empty = none
+  const model_names *names = nullptr;            // aliases; null: none
+  bool expose_routing = false;                   // answers say who served them
   size_t pressed_stream_bytes = 64 * 1024;       // what one answer may hold while the byte budget is exceeded
 };
 
@@ -116,7 +119,10 @@ class relay final : public http::responder,
   void give_credit();
   void look_for_agent();
   void dispatch();
+  bool is_form_body() const;
   std::optional<scan_error> scan_body();
+  std::optional<scan_error> resolve_alias();
+  void expose_routing(std::vector<http::field> &);
   void keep_alive();
   void collect_engine_headers(std::span<const http::field>);
   void stream_data(std::string_view);
@@ -135,7 +141,7 @@ class relay final : public http::responder,
   void pass_on(int status, std::string body); // the engine's own refusal, unchanged; likewise
   void settle_usage();
   void record(ended, int status, std::string_view code);
-  std::vector<http::field> answer_fields(bool streaming) const;
+  std::vector<http::field> answer_fields(bool streaming);
   void set_stage(std::atomic<int64_t> *);
   fleet::lease take_lease();
 
@@ -158,6 +164,8 @@ class relay final : public http::responder,
   fleet::lease lease_;                     // until the stream takes it
   std::string agent_;
   std::string step_;
+  std::string alias_;                      // the name that the client used for scan_.model, if it was another
+  std::string told_step_, told_attempts_, told_queue_;  // what the fields of expose_routing point at
   bool attempt_open_ = false;
   bool sampled_ = false;                   // this attempt has given its latency sample
   bool exclude_ = true;                    // a refusing agent is not asked again for this request, unless it was only busy

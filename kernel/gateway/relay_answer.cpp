@@ -117,9 +117,9 @@ void relay::buffer_data(std::string_view bytes) {
   if (held_.size() > (pressed() ? limits.pressed_stream_bytes : limits.buffered_answer_bytes)) commit();
 }
 
-std::vector<http::field> relay::answer_fields(bool streaming) const {
+std::vector<http::field> relay::answer_fields(bool streaming) {
   std::vector<http::field> fields;
-  fields.reserve(engine_fields_.size() + 4);
+  fields.reserve(engine_fields_.size() + 8);
   bool accel = false;
   for (const auto &[name, value] : engine_fields_) {
     if (streaming && iequals(name, "cache-control")) continue;
@@ -127,6 +127,7 @@ std::vector<http::field> relay::answer_fields(bool streaming) const {
     fields.push_back({name, value});
   }
   fields.push_back({"X-Request-ID", request_id_});
+  expose_routing(fields);
   if (streaming) {
     fields.push_back({"Cache-Control", "no-cache, no-transform"});
     if (!accel) fields.push_back({"X-Accel-Buffering", "no"});

@@ -41,7 +41,8 @@ struct request_record {
   std::string_view client;       // address
   std::string_view tenant;
   std::string_view key_id;       // "" without a key of a client
-  std::string_view model;        // as asked for; empty when it was not read
+  std::string_view model;        // empty when it was not read
+  std::string_view alias;        // the name that the client used for it, if it was another
   bool model_known = false;      // an agent serves it: it may become a label
   std::string_view agent;        // peer id of the last attempt
   std::string_view step;

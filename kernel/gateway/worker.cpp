@@ -25,6 +25,7 @@ class admin_relay final : public http::responder, private loop_timer {
     request_.client = client_of(context, exchange);
     request_.request_id = std::move(request_id);
     if (const auto *f = http::find_field(exchange.head().fields, "authorization")) request_.authorization = f->value;
+    if (const auto *f = http::find_field(exchange.head().fields, "if-match")) request_.if_match = f->value;
     context_.records.on_started(request_.method, "/admin");
   }
 

@@ -44,7 +44,7 @@ class pen {
     raw(std::string_view(out).substr(1, out.size() - 2));
   }
 
-  static constexpr size_t texts = 9, longest_escape = 6, rest = 1024;
+  static constexpr size_t texts = 10, longest_escape = 6, rest = 1024;
   char buffer_[texts * longest_escape * most_audit_text + rest];
   char *at_ = buffer_;
 };
@@ -87,7 +87,9 @@ void append_audit_line(std::string &out, const audit_entry &e, const zone &z) {
   p.raw(R"(,"ts":")");
   p.time(z, e.started_unix_ms);
   p.text(R"(","ended":")", e.ended);
-  p.raw(e.estimated ? ",\"estimated\":true}\n" : ",\"estimated\":false}\n");
+  p.raw(e.estimated ? ",\"estimated\":true" : ",\"estimated\":false");
+  p.text(R"(,"alias":")", e.alias);
+  p.raw("}\n");
   out.append(p.written());
 }
 

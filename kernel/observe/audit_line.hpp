@@ -29,6 +29,7 @@ struct audit_entry {
   uint64_t started_unix_ms = 0;
   std::string_view ended;          // who or what ended it
   bool estimated = false;          // the token counts are, or one is
+  std::string_view alias;          // the name that was asked for when it was not the model's own
 };
 
 // Appends the line with its newline.

@@ -120,7 +120,7 @@ std::shared_ptr<const policy_document> default_policy() {
 boost::json::object to_json(const policy_document &d) {
   boost::json::object out;
   if (!d.models.empty()) out["models"] = boost::json::value_from(d.models);
-  out["mode"] = d.mode;
+  if (!d.built_in) out["mode"] = d.mode;
   const std::pair<std::string_view, int64_t> caps[] = {{"max_input_tokens", d.max_input_tokens},
                                                        {"images_max", d.images_max},
                                                        {"admit_budget_tokens", d.admit_budget_tokens},

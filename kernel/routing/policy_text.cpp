@@ -17,6 +17,8 @@ namespace {
 
 namespace yaml = config::yaml;
 
+constexpr size_t most_model_bytes = 256;
+
 std::string join(const std::vector<std::string> &names) {
   std::string out;
   for (const std::string &n : names) {
@@ -67,6 +69,12 @@ class reader {
     for (status &s : map.unknown_keys(allowed)) unknown_.push_back(std::move(s));
   }
   void warn(const status &s) { warnings_.push_back(s.text()); }
+  // What follows a problem: nothing, unless all of them are asked for.
+  status take(status s) {
+    if (s.ok() || !options_.every) return s;
+    options_.every->push_back(std::move(s));
+    return {};
+  }
 
   const component_catalog &catalog_;
   const policy_text_options &options_;
@@ -80,20 +88,26 @@ result<parsed_policy> reader::read(const yaml::node &root) {
               "routing_policy", "fallback_chain", "fallback_provider"});
   auto document = std::make_shared<policy_document>();
   document->name = options_.document;
-  if (status s = read_mode(root, *document); !s.ok()) return s;
-  if (status s = read_caps(root, *document); !s.ok()) return s;
+  if (status s = take(read_mode(root, *document)); !s.ok()) return s;
+  if (status s = take(read_caps(root, *document)); !s.ok()) return s;
   if (const yaml::node *shed = present(root, "shed_if"))
-    if (status s = read_rules(*shed, true, document->shed_if); !s.ok()) return s;
-  if (status s = read_steps(root, *document); !s.ok()) return s;
-  if (status s = read_provider(root, *document); !s.ok()) return s;
+    if (status s = take(read_rules(*shed, true, document->shed_if)); !s.ok()) return s;
+  if (status s = take(read_steps(root, *document)); !s.ok()) return s;
+  if (status s = take(read_provider(root, *document)); !s.ok()) return s;
   if (const yaml::node *models = present(root, "models")) {
     auto names = models->as_texts();
-    if (!names) return names.why();
-    document->models = *std::move(names);
+    if (names) document->models = *std::move(names);
+    else if (status s = take(names.why()); !s.ok()) return s;
   }
   if (options_.named && document->models.empty())
-    return root.wrong("a document of its own needs models: [name, ...], the model ids it is for");
-  if (options_.strict && !unknown_.empty()) return unknown_.front();
+    if (status s = take(root.wrong("a document of its own needs models: [name, ...], the model ids it is for")); !s.ok()) return s;
+  for (const std::string &model : document->models)
+    if (options_.named && (model.empty() || model.size() > most_model_bytes))
+      if (status s = take(root.find("models")->wrong("a model id has 1 to 256 bytes")); !s.ok()) return s;
+  if (options_.strict)
+    for (status &s : unknown_)
+      if (status stop = take(std::move(s)); !stop.ok()) return stop;
+  if (options_.strict) unknown_.clear();
   for (const status &s : unknown_) warn(s);
   return parsed_policy{std::move(document), std::move(warnings_)};
 }
@@ -118,8 +132,8 @@ status reader::read_caps(const yaml::node &root, policy_document &d) {
     const yaml::node *n = present(root, name);
     if (!n) continue;
     auto v = n->as_int(0);
-    if (!v) return n->wrong(std::string(name) + " must be a whole number, 0 (off) or more");
-    *value = *v;
+    if (v) *value = *v;
+    else if (status s = take(n->wrong(std::string(name) + " must be a whole number, 0 (off) or more")); !s.ok()) return s;
   }
   return {};
 }
@@ -131,7 +145,7 @@ status reader::read_steps(const yaml::node &root, policy_document &d) {
   if (!primary) return root.wrong("routing_policy: strategy is required, one of: " + join(catalog_.strategies()));
   if (status s = primary->want_map(); !s.ok()) return s;
   keys(*primary, {"match", "exclude_if", "on_error", "strategy", "max_tries"});
-  if (status s = read_step(*primary, first); !s.ok()) return s;
+  if (status s = take(read_step(*primary, first)); !s.ok()) return s;
   d.steps.push_back(std::move(first));
   const yaml::node *chain = present(root, "fallback_chain");
   if (!chain) return {};
@@ -146,18 +160,18 @@ status reader::read_steps(const yaml::node &root, policy_document &d) {
       if (!text) return text.why();
       if (!text->empty()) step.name = *std::move(text);
     }
-    if (status s = read_step(item, step); !s.ok()) return s;
+    if (status s = take(read_step(item, step)); !s.ok()) return s;
     d.steps.push_back(std::move(step));
   }
   return {};
 }
 
 status reader::read_step(const yaml::node &n, policy_step &step) {
-  if (status s = read_strategy(n, step); !s.ok()) return s;
+  if (status s = take(read_strategy(n, step)); !s.ok()) return s;
   if (const yaml::node *rules = present(n, "exclude_if"))
-    if (status s = read_rules(*rules, false, step.exclude_if); !s.ok()) return s;
+    if (status s = take(read_rules(*rules, false, step.exclude_if)); !s.ok()) return s;
   if (const yaml::node *match = present(n, "match"))
-    if (status s = read_match(*match, step.match); !s.ok()) return s;
+    if (status s = take(read_match(*match, step.match)); !s.ok()) return s;
   if (const yaml::node *on_error = present(n, "on_error")) {
     auto text = on_error->as_text();
     if (!text) return text.why();
@@ -234,11 +248,14 @@ status reader::read_rules(const yaml::node &n, bool shed, std::vector<field_rule
   if (status s = n.want_map(); !s.ok()) return s;
   for (const auto &entry : n.entries()) {
     const auto field = catalog_.field(entry.key);
-    if (!field || (shed && !(field->field->flags & HIVE_FIELD_SHED))) return unknown_field(n, entry.key, shed);
+    if (!field || (shed && !(field->field->flags & HIVE_FIELD_SHED))) {
+      if (status s = take(unknown_field(n, entry.key, shed)); !s.ok()) return s;
+      continue;
+    }
     field_rule rule;
     rule.field = entry.key;
     if (field->field->rule == HIVE_RULE_THRESHOLD) {
-      if (status s = read_threshold(entry.value, *field, shed, rule); !s.ok()) return s;
+      if (status s = take(read_threshold(entry.value, *field, shed, rule)); !s.ok()) return s;
     }
     rule.json = boost::json::serialize(entry.value.to_json());
     out.push_back(std::move(rule));

@@ -1,5 +1,6 @@
 // YAML (or JSON) text of a policy document to the document, checked against what the enabled plugins offer. Pure; control
-// thread, because the catalog belongs to it. First error wins, in the order of routing sheet section 6.
+// thread, because the catalog belongs to it. First error wins, in the order of routing
+// sheet section 6, unless all are asked for.
 #pragma once
 
 #include <memory>
@@ -18,6 +19,7 @@ struct policy_text_options {
   std::string document;          // empty = the global document
   bool strict = false;           // --strict-policy: an unknown key is an error
   bool named = false;            // `models` is required
+  std::vector<status> *every = nullptr;  // gets all problems; then the document that comes back is good only if there are none
 };
 
 struct parsed_policy {

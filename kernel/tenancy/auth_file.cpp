@@ -159,6 +159,7 @@ class reader {
     unknown(*quota, {flat_limits[0], flat_limits[1], flat_limits[2], flat_limits[3], "per_model"});
     bool limits = false;
     for (const std::string_view field : flat_limits) limits = read_limit(quota->find(field)).value_or(0) > 0 || limits;
+    if (const node *at = quota->find("input_tokens_per_minute"); at != nullptr && at->as_int(0)) key.input_tokens_per_minute = static_cast<uint64_t>(*at->as_int(0));
     const node *models = quota->find("per_model");
     if (models != nullptr && !models->is_null()) {
       if (limits) return problem(quota->wrong("per_model and the flat limits exclude each other; a quota has one shape" + who_));

@@ -1,0 +1,35 @@
+// One worker of a router process. Private to the files of router_app.
+#pragma once
+
+#include <memory>
+#include <thread>
+
+#include "apps/router_app.hpp"
+
+namespace hive::apps {
+
+// One worker: its loop, its hub over its own transport instance, its HTTP server.
+struct router_app::unit {
+  explicit unit(byte_budget &budget) : memory(budget) {}
+  loop home;
+  byte_share memory;  // what is held when all below is gone is nothing
+  std::unique_ptr<plugins::instance> transport, own_transport;
+  std::unique_ptr<link::router_hub> hub;
+  std::unique_ptr<gateway::worker> gateway;
+  std::unique_ptr<http::server> server;
+  std::thread thread;
+
+  ~unit() {
+    if (thread.joinable()) {
+      home.stop();
+      thread.join();
+    }
+    server.reset();
+    gateway.reset();
+    hub.reset();
+    transport.reset();
+    own_transport.reset();
+  }
+};
+
+}  // namespace hive::apps
