@@ -183,7 +183,7 @@ status router_app::start() {
   gateway_options_.extra_routes = settings_.extra_routes;
   gateway_options_.sse_keepalive_ns = settings_.sse_keepalive.ns;
   gateway_options_.cors_origins = settings_.cors_origins;
-  models_ = std::make_unique<admin::fleet_models>(*fleet_, settings_.models_show_agents);
+  models_ = std::make_unique<gateway::models_view>(*fleet_, settings_.models_show_agents);
   admin::api_options a;
   a.keys = settings_.admin_keys;
   a.open_without_keys = settings_.allow_insecure_admin;
