@@ -9,6 +9,7 @@
 #include "base/text.hpp"
 #include "gateway/error.hpp"
 #include "gateway/routes.hpp"
+#include "gateway/models_view.hpp"
 #include "plugins/report.hpp"
 #include "tenancy/credential.hpp"
 
@@ -117,9 +118,9 @@ void api::answer(const admin_request &request, const reply_fn &reply) {
       if (!a) return missing("no such agent");
       return ok(json::serialize(routing_table_row(on_.fleet, *a)));
     }
-    case page::models: return ok(fleet_models(on_.fleet).list(nullptr, false));
+    case page::models: return ok(gateway::models_view(on_.fleet).list(nullptr, false));
     case page::model: {
-      const std::string body = fleet_models(on_.fleet).detail(argument, nullptr, false);
+      const std::string body = gateway::models_view(on_.fleet).detail(argument, nullptr, false);
       if (!body.empty()) return ok(body);
       return reply(make(404, gateway::error_body(gateway::make_error("model_not_found", "model not found"), gateway::dialect::openai,
                                                  request.request_id), found->label));

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "admin/exporter.hpp"
-#include "admin/fleet_json.hpp"
 #include "base/clock.hpp"
 
 namespace hive::admin {
@@ -33,7 +32,7 @@ using value = std::optional<double>;
 constexpr agent_family families[] = {
     {metric_kind::gauge, "routing_agent_info", "A registered agent; always 1", true, [](const shown_agent &) -> value { return 1; }},
     {metric_kind::gauge, "routing_agent_healthy", "1 = linked, heard of lately, with an engine that answers", true,
-     [](const shown_agent &a) -> value { return is_healthy(*a.who) ? 1 : 0; }},
+     [](const shown_agent &a) -> value { return a.who->healthy() ? 1 : 0; }},
     {metric_kind::gauge, "routing_agent_last_seen_timestamp", "Last heartbeat, Unix milliseconds", true,
      [](const shown_agent &a) -> value { return loaded(a.who->last_seen_unix_ms); }},
     {metric_kind::counter, "agent_requests_success_total", "Attempts answered", false,

@@ -84,7 +84,7 @@ TEST(hardware, the_hottest_gpu_wins_and_absent_readings_stay_absent) {
   EXPECT_DOUBLE_EQ(*c.gpu_vram_used_percent, 0.5);
   EXPECT_DOUBLE_EQ(*c.memory_used_percent, 0.8);
   EXPECT_FALSE(c.cpu_usage_percent);
-  const auto json = boost::json::parse(to_json(s));
+  const boost::json::value json = json_of(s);
   EXPECT_FALSE(json.at("gpu").at(0).as_object().contains("util_percent"));
   EXPECT_EQ(json.at("gpu").at(1).at("temperature_c").as_double(), 70);
 }

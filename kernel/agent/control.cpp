@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <boost/json/object.hpp>
-#include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 #include <utility>
 
@@ -21,60 +20,6 @@ hive_page get_page(std::string_view path) {
 }
 
 }  // namespace
-
-struct control::page_answer {
-  bool answered = false;
-  bool timed_out = false;   // not answered within the page's time, as against refused or cut
-  uint32_t status = 0;
-  std::string body;
-  std::string trouble;      // why it was not answered
-};
-
-// One page on its way. Destroying it ends the request.
-class control::fetch final : private http::call_events {
- public:
-  fetch(http::client &client, const hive_page &page, std::function<void(const page_answer &)> done) : done_(std::move(done)) {
-    http::call_request request;
-    request.method.assign(page.method.ptr, page.method.len);
-    request.target.assign(page.path.ptr, page.path.len);
-    request.fields = {{"Accept", "*/*"}};
-    request.deadline_ns = now_ns() + (page.timeout_ms == 0 ? page_timeout_ns : page.timeout_ms * ns_per_ms);
-    request.first_byte_deadline_ns = request.deadline_ns;
-    call_ = client.start(std::move(request), *this);
-  }
-
- private:
-  void on_head(const http::response_head &head) override { answer_.status = static_cast<uint32_t>(head.status); }
-  void on_data(std::string_view bytes) override {
-    if (cut_) return;
-    std::string &body = answer_.body;
-    const size_t room = most_page_bytes - body.size();
-    body.append(bytes.substr(0, room));
-    if (bytes.size() <= room) return;
-    // A page past the bound is cut between two lines, so that no number is cut in two.
-    cut_ = true;
-    body.resize(body.rfind('\n') + 1);
-  }
-  void on_end() override {
-    answer_.answered = true;
-    finish();
-  }
-  void on_failed(const http::call_failure &failure) override {
-    answer_.timed_out = failure.timed_out;
-    answer_.trouble = failure.message;
-    finish();
-  }
-  void finish() {
-    const auto done = std::move(done_);
-    const page_answer answer = std::move(answer_);
-    done(answer);  // may destroy this
-  }
-
-  std::function<void(const page_answer &)> done_;
-  page_answer answer_;
-  bool cut_ = false;
-  std::unique_ptr<http::call> call_;
-};
 
 control::control(loop &l, const engine_codec &codec, http::origin origin, const agent_options &options, const slot_count &slots,
                  control_events &events)
@@ -129,9 +74,10 @@ uint64_t control::period_of(int page, uint64_t own_ns) const {
   return asked_ms == 0 ? own_ns : asked_ms * ns_per_ms;
 }
 
-void control::get(http::client &client, const hive_page &page, std::unique_ptr<fetch> &slot, on_page done) {
+void control::get(http::client &client, const hive_page &page, std::unique_ptr<page_fetch> &slot, on_page done) {
   if (slot) return;  // the previous one has its own deadline; never two of a kind at once
-  slot = std::make_unique<fetch>(client, page, [this, &slot, done](const page_answer &answer) {
+  const uint64_t limit_ns = page.timeout_ms == 0 ? page_timeout_ns : page.timeout_ms * ns_per_ms;
+  slot = std::make_unique<page_fetch>(client, page, limit_ns, most_page_bytes, [this, &slot, done](const page_answer &answer) {
     const auto keep = std::move(slot);
     (this->*done)(answer);
   });
@@ -148,13 +94,13 @@ void control::probe() {
 }
 
 void control::on_health_url(const page_answer &answer) {
-  if (!answer.answered) return engine_failed(answer, answer.trouble);
+  if (!answer.answered()) return engine_failed(answer, answer.trouble);
   const bool good = answer.status == 200;
   judge_health(answer, good ? HIVE_ENGINE_READY : HIVE_ENGINE_DOWN, "the health URL answered " + std::to_string(answer.status));
 }
 
 void control::on_probe(const page_answer &answer) {
-  if (!answer.answered) return engine_failed(answer, answer.trouble);
+  if (!answer.answered()) return engine_failed(answer, answer.trouble);
   page_news news;
   const bool read = codec_.parse(codec_.page_of(HIVE_PAGE_HEALTH), answer.status, answer.body, news);
   models_decide_ = read && news.state == 0;
@@ -207,9 +153,9 @@ void control::discover() {
 
 void control::on_models(const page_answer &answer) {
   page_news news;
-  const bool read = answer.answered && codec_.parse(codec_.page_of(HIVE_PAGE_MODELS), answer.status, answer.body, news);
+  const bool read = answer.answered() && codec_.parse(codec_.page_of(HIVE_PAGE_MODELS), answer.status, answer.body, news);
   const bool listed = read && answer.status == 200;
-  const bool keeps_no_list = answer.answered && (answer.status == 404 || answer.status == 405 || answer.status == 501);
+  const bool keeps_no_list = answer.answered() && (answer.status == 404 || answer.status == 405 || answer.status == 501);
   if (keeps_no_list && !options_.models.empty()) return take_models(options_.models);
   if (listed && !news.models.empty()) {
     if (options_.models.empty()) return take_models(std::move(news.models));
@@ -221,7 +167,7 @@ void control::on_models(const page_answer &answer) {
   if (models_decide_ && news.state == HIVE_ENGINE_STARTING) return judge_health(answer, news.state, std::move(news.reason));
   std::string why = listed ? "the engine lists no models"
                            : "the list of models could not be read: " +
-                                 (answer.answered ? "status " + std::to_string(answer.status) : answer.trouble);
+                                 (answer.answered() ? "status " + std::to_string(answer.status) : answer.trouble);
   if (listed || !known_) return set_engine(false, std::move(why));
   // The health page decides about an engine that was there; where there is none, this is it.
   if (models_decide_) engine_failed(answer, std::move(why));
@@ -257,10 +203,10 @@ void control::poll_metrics() {
 
 void control::on_metrics(const page_answer &answer) {
   page_news news;
-  if (!answer.answered || !codec_.parse(codec_.page_of(HIVE_PAGE_METRICS), answer.status, answer.body, news)) {
+  if (!answer.answered() || !codec_.parse(codec_.page_of(HIVE_PAGE_METRICS), answer.status, answer.body, news)) {
     if (!metrics_broken_ && ready_)
       observe::log("agent").warn("the engine's metrics page cannot be read: {}",
-                                 answer.answered ? "status " + std::to_string(answer.status) : answer.trouble);
+                                 answer.answered() ? "status " + std::to_string(answer.status) : answer.trouble);
     metrics_broken_ = metrics_broken_ || ready_;
     return;
   }
@@ -279,7 +225,7 @@ void control::poll_load() {
 // The metrics page has the complaints; an engine that tells its load elsewhere tells it too, or not at all.
 void control::on_load(const page_answer &answer) {
   page_news news;
-  if (answer.answered && codec_.parse(codec_.page_of(HIVE_PAGE_LOAD), answer.status, answer.body, news))
+  if (answer.answered() && codec_.parse(codec_.page_of(HIVE_PAGE_LOAD), answer.status, answer.body, news))
     signals_.take(now_ns(), std::move(news));
 }
 
@@ -287,7 +233,7 @@ void control::sample_hardware() {
   if (options_.hardware_interval_ns == 0) return;
   loop_.arm_in(hardware_timer_, options_.hardware_interval_ns);
   const hardware_sample sample = hardware_.sample();
-  hardware_json_ = to_json(sample);
+  hardware_json_ = json_of(sample);
   const hardware_columns columns = columns_of(sample);
   const uint64_t now = now_ns();
   signals_.put(now, "gpu_temperature_c", columns.gpu_temperature_c);
@@ -302,8 +248,7 @@ void control::publish() {
   if (!known_) return;
   const uint64_t now = now_ns();
   boost::json::object out;
-  boost::system::error_code ignored;
-  if (!hardware_json_.empty()) out["hardware"] = boost::json::parse(hardware_json_, ignored);
+  if (!hardware_json_.empty()) out["hardware"] = hardware_json_;
   if (boost::json::object engine = signals_.structured(now); !engine.empty()) out["engine"] = std::move(engine);
   events_.on_signals(signals_.fresh(now), boost::json::serialize(out));
 }

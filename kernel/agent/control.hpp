@@ -6,6 +6,7 @@
 // as long as the engine was heard of within busy_limit: a full engine starves its own health page.
 #pragma once
 
+#include <boost/json/object.hpp>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -15,6 +16,7 @@
 #include "agent/engine.hpp"
 #include "agent/hardware.hpp"
 #include "agent/options.hpp"
+#include "agent/page_fetch.hpp"
 #include "agent/proxy.hpp"
 #include "agent/signals.hpp"
 #include "base/loop.hpp"
@@ -40,8 +42,6 @@ class control {
   void stop();
 
  private:
-  class fetch;
-  struct page_answer;
   using on_page = void (control::*)(const page_answer &);
 
   void probe();
@@ -62,7 +62,7 @@ class control {
   void set_engine(bool ready, std::string reason);
   bool busy() const;
   uint64_t period_of(int page, uint64_t own_ns) const;
-  void get(http::client &, const hive_page &, std::unique_ptr<fetch> &slot, on_page);
+  void get(http::client &, const hive_page &, std::unique_ptr<page_fetch> &slot, on_page);
   http::client_options client_options() const;
 
   loop &loop_;
@@ -76,7 +76,7 @@ class control {
   hardware_sampler hardware_;
 
   callback_timer probe_timer_, models_timer_, metrics_timer_, load_timer_, hardware_timer_, publish_timer_;
-  std::unique_ptr<fetch> probe_fetch_, models_fetch_, metrics_fetch_, load_fetch_;
+  std::unique_ptr<page_fetch> probe_fetch_, models_fetch_, metrics_fetch_, load_fetch_;
 
   bool known_ = false;                      // the models have been read once
   bool ready_ = false;
@@ -88,7 +88,7 @@ class control {
   bool metrics_broken_ = false;
   std::vector<std::string> models_;
   signal_board signals_;
-  std::string hardware_json_;
+  boost::json::object hardware_json_;
 };
 
 }  // namespace hive::agent

@@ -137,39 +137,6 @@ detection judge_engine(const std::vector<engine_candidate> &candidates, const pa
                   " (plugin engine_openai), is not loaded; name its engine if it is one of: " + names_of(candidates)};
 }
 
-// One page on its way. Destroying it ends the request.
-class engine_detector::fetch final : private http::call_events {
- public:
-  fetch(engine_detector &owner, const hive_page &page) : owner_(owner), page_(page) {
-    http::call_request request;
-    request.method.assign(page.method.ptr, page.method.len);
-    request.target.assign(page.path.ptr, page.path.len);
-    request.fields = {{"Accept", "*/*"}};
-    request.deadline_ns = request.first_byte_deadline_ns = now_ns() + page_limit_ns;
-    call_ = owner.client_.start(std::move(request), *this);
-  }
-
- private:
-  page_answer &answer() { return owner_.answers_.at(page_); }
-  void on_head(const http::response_head &head) override {
-    answer().status = static_cast<uint32_t>(head.status);
-    if (const http::field *server = http::find_field(head.fields, "server")) answer().server = server->value;
-  }
-  void on_data(std::string_view bytes) override {
-    std::string &body = answer().body;
-    if (body.size() < most_page_bytes) body.append(bytes.substr(0, most_page_bytes - body.size()));
-  }
-  void on_end() override { owner_.answered(); }
-  void on_failed(const http::call_failure &failure) override {
-    answer() = {0, {}, {}, failure.message};
-    owner_.answered();
-  }
-
-  engine_detector &owner_;
-  const hive_page &page_;
-  std::unique_ptr<http::call> call_;
-};
-
 engine_detector::engine_detector(loop &l, http::origin origin, std::vector<engine_candidate> candidates, bool model_named,
                                  std::function<void(const detection &)> found, std::function<void(const std::string &)> trouble)
     : loop_(l), candidates_(std::move(candidates)), model_named_(model_named), found_(std::move(found)), trouble_(std::move(trouble)),
@@ -193,7 +160,10 @@ void engine_detector::ask() {
   open_ = pages.size();
   for (const hive_page *page : pages) {
     answers_.at(*page);
-    fetches_.push_back(std::make_unique<fetch>(*this, *page));
+    fetches_.push_back(std::make_unique<page_fetch>(client_, *page, page_limit_ns, most_page_bytes, [this, page](page_answer answer) {
+      answers_.at(*page) = std::move(answer);
+      answered();
+    }));
   }
   if (open_ == 0) answered();
 }

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "agent/engine.hpp"
+#include "agent/page_fetch.hpp"
 #include "base/loop.hpp"
 #include "http/client.hpp"
 
@@ -25,14 +26,6 @@ inline constexpr std::string_view general_engine = "openai";
 struct engine_candidate {
   std::string id;
   const engine_codec *codec;
-};
-
-// What one page answered; `status` 0 = nothing, then `trouble` says why.
-struct page_answer {
-  uint32_t status = 0;
-  std::string body;
-  std::string server;   // the Server header
-  std::string trouble;
 };
 
 // One round's answers, by method and path.
@@ -61,7 +54,6 @@ class engine_detector {
   void start();
 
  private:
-  class fetch;
   void ask();
   void answered();
 
@@ -73,7 +65,7 @@ class engine_detector {
   http::client client_;
   callback_timer timer_;
   page_answers answers_;
-  std::vector<std::unique_ptr<fetch>> fetches_;
+  std::vector<std::unique_ptr<page_fetch>> fetches_;
   size_t open_ = 0;
   std::string told_;
 };

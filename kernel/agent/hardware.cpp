@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
-#include <boost/json/serialize.hpp>
 #include <charconv>
 #include <fstream>
 #include <sstream>
@@ -168,7 +168,7 @@ hardware_sample hardware_sampler::sample() {
   return s;
 }
 
-std::string to_json(const hardware_sample &s) {
+boost::json::object json_of(const hardware_sample &s) {
   namespace json = boost::json;
   json::object out;
   json::array gpus;
@@ -193,7 +193,7 @@ std::string to_json(const hardware_sample &s) {
   if (s.memory_total_bytes) memory["total_bytes"] = *s.memory_total_bytes;
   out["memory"] = std::move(memory);
   out["timestamp"] = s.unix_s;
-  return json::serialize(out);
+  return out;
 }
 
 hardware_columns columns_of(const hardware_sample &s) {

@@ -2,6 +2,7 @@
 // run time, so that hosts without a driver need nothing. Control half only.
 #pragma once
 
+#include <boost/json/object.hpp>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -48,7 +49,7 @@ class hardware_sampler {
 };
 
 // As the routing table and metrics show it (observability sheet section 4); absent values are left out.
-std::string to_json(const hardware_sample &);
+boost::json::object json_of(const hardware_sample &);
 
 // Policy columns of a sample: fractions 0..1, the hottest GPU wins.
 struct hardware_columns {

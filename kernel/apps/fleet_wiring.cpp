@@ -114,8 +114,8 @@ void fleet_log::on_registered(const std::shared_ptr<fleet::agent> &a, bool again
                               info->engine, info->models.size(), info->capacity, info->address);
 }
 
-void fleet_log::on_unregistered(const std::shared_ptr<fleet::agent> &a, std::string_view reason) {
-  observe::log("router").warn("agent {} left: {}", a->peer_id(), reason);
+void fleet_log::on_unregistered(const std::shared_ptr<fleet::agent> &a, fleet::departure why) {
+  observe::log("router").warn("agent {} left: {}", a->peer_id(), to_string(why));
 }
 
 void fleet_log::on_notice(std::string_view peer_id, std::string_view text) {

@@ -92,7 +92,7 @@ class srtt_log final : public fleet::sample_log {
 class fleet_log final : public fleet::fleet_observer {
  public:
   void on_registered(const std::shared_ptr<fleet::agent> &, bool again) override;
-  void on_unregistered(const std::shared_ptr<fleet::agent> &, std::string_view reason) override;
+  void on_unregistered(const std::shared_ptr<fleet::agent> &, fleet::departure why) override;
   void on_notice(std::string_view peer_id, std::string_view text) override;
 };
 

@@ -160,7 +160,7 @@ status router_app::start() {
   names_.set(settings_.model_aliases);
   gateway_options_.names = &names_;
   gateway_options_.expose_routing = settings_.expose_routing;
-  models_ = std::make_unique<admin::fleet_models>(*fleet_, settings_.models_show_agents, &names_);
+  models_ = std::make_unique<gateway::models_view>(*fleet_, settings_.models_show_agents, &names_);
   admin::api_options a;
   a.keys = settings_.admin_keys;
   a.open_without_keys = settings_.allow_insecure_admin;

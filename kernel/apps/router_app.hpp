@@ -10,7 +10,6 @@
 #include "admin/api.hpp"
 #include "admin/audit_trail.hpp"
 #include "admin/exporter.hpp"
-#include "admin/fleet_json.hpp"
 #include "apps/drain.hpp"
 #include "apps/embedded.hpp"
 #include "apps/first_request.hpp"
@@ -90,7 +89,7 @@ class router_app {
   gateway::trusted_proxies proxies_;
   std::shared_ptr<const tenancy::keyring> keys_;
   gateway::model_names names_;
-  std::unique_ptr<admin::fleet_models> models_;
+  std::unique_ptr<gateway::models_view> models_;
   std::unique_ptr<admin::api> api_;
   std::vector<std::unique_ptr<unit>> units_;
   std::unique_ptr<metrics_page> metrics_page_;

@@ -64,6 +64,7 @@ enum standing : uint32_t {
   standing_busy = 1u << 4,          // refused as busy; until its next PONG
   standing_removed = 1u << 5,
   standing_expired = 1u << 6,       // its session's TTL has passed without a renewal
+  standing_gone = standing_unlinked | standing_silent | standing_removed,
 };
 std::string describe_standing(uint32_t bits);  // "unlinked, draining"; "routable" for 0
 
@@ -96,6 +97,8 @@ class agent {
   std::shared_ptr<const agent_info> info() const;           // any thread
   uint32_t standing() const { return standing_.load(std::memory_order_acquire); }
   bool routable() const { return standing() == 0; }
+  // Linked, heard of lately, with an engine that answers. A busy or draining agent is healthy.
+  bool healthy() const { return (standing() & (standing_gone | standing_engine_down)) == 0; }
   std::shared_ptr<const pool_list> pools() const;           // any thread; never null
   // GPU list, histograms and so on as the agent sent them last: JSON text for admin and metrics. Null before the first.
   std::shared_ptr<const std::string> structured() const;    // any thread

@@ -29,6 +29,15 @@ bool take_turn(std::atomic<uint64_t> &due, uint64_t now, uint64_t interval) {
 
 }  // namespace
 
+std::string_view to_string(departure why) {
+  switch (why) {
+    case departure::link_lost: return "link_lost";
+    case departure::silent: return "removed";
+    case departure::goodbye: return "goodbye";
+  }
+  return "unknown";
+}
+
 std::string format_srtt_sample(std::string_view peer_id, std::string_view request_id, double r_ms, const latency_value &after,
                                bool stream) {
   char numbers[160];
@@ -217,7 +226,7 @@ void registry::register_agent(member &m, const std::shared_ptr<agent> &who, agen
   if (observer_ != nullptr) later.push_back([this, who, again] { observer_->on_registered(who, again); });
 }
 
-void registry::remove(const member_ptr &m, std::string_view reason, calls &later) {
+void registry::remove(const member_ptr &m, departure why, calls &later) {
   const std::shared_ptr<agent> who = m->who;
   if (who) {
     who->removed_generation_.store(who->generation(), std::memory_order_release);
@@ -228,12 +237,12 @@ void registry::remove(const member_ptr &m, std::string_view reason, calls &later
     departed_[m->peer_id] = who;
     if (history_ != nullptr) later.push_back([this, who] { history_->flush({who}); });
     if (observer_ != nullptr) {
-      later.push_back([this, who, why = std::string(reason)] { observer_->on_unregistered(who, why); });
+      later.push_back([this, who, why] { observer_->on_unregistered(who, why); });
     }
   }
   for (const auto &l : m->links) {
     links_.erase(l.id);
-    if (reason != "removed") continue;
+    if (why != departure::silent) continue;
     later.push_back([this, id = l.id] {
       control_.kick_link(id, "removed", "no heartbeat came for too long; connect again", 0, false);
     });
@@ -389,7 +398,7 @@ void registry::goodbye(std::string_view peer_id) {
   calls later;
   {
     std::unique_lock lock(mutex_);
-    if (const member_ptr m = find_member(peer_id)) remove(m, "goodbye", later);
+    if (const member_ptr m = find_member(peer_id)) remove(m, departure::goodbye, later);
   }
   run_all(later);
 }
@@ -412,7 +421,7 @@ void registry::check_health(uint64_t now, calls &later) {
     m->who->counters.disconnections.fetch_add(1, std::memory_order_relaxed);
     m->who->dirty.store(true, std::memory_order_release);
     notice(m->peer_id, "removed: no heartbeat for " + std::to_string(settings_.removed_after_ns / ns_per_s) + " s", later);
-    remove(m, "removed", later);
+    remove(m, departure::silent, later);
   }
   std::erase_if(departed_, [](const auto &d) { return d.second.expired(); });
   // A pool nobody serves and nobody else knows of goes; the exclusive lock keeps find_pool out meanwhile.

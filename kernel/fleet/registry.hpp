@@ -45,11 +45,18 @@ class link_control {
 
 // Hears of comings and goings (admin feed, metrics). May not call the registry's changing functions.
 class fleet_observer {
+// Why an agent is not there any more.
+enum class departure {
+  link_lost,  // the last link went; it may come back
+  silent,     // no heartbeat for removed_after: its links are cut, so that it connects again when it can
+  goodbye,    // its own word
+};
+std::string_view to_string(departure);  // link_lost, removed, goodbye
+
  public:
   virtual ~fleet_observer() = default;
   virtual void on_registered(const std::shared_ptr<agent> &, bool again) { (void)again; }
-  // reason: link_lost (the last link went; it may come back), removed, goodbye.
-  virtual void on_unregistered(const std::shared_ptr<agent> &, std::string_view reason) { (void)reason; }
+  virtual void on_unregistered(const std::shared_ptr<agent> &, departure why) { (void)why; }
   // A registration, takeover or model change was refused, or an owner was replaced: words for the log.
   virtual void on_notice(std::string_view peer_id, std::string_view text) { (void)peer_id, (void)text; }
 };
@@ -161,7 +168,7 @@ class registry final : public link::directory {
   member_ptr find_member(std::string_view peer_id) const;          // shared suffices
   void register_agent(member &, const std::shared_ptr<agent> &, agent_info, bool new_process, calls &);
   void apply_info(agent &, const std::shared_ptr<agent> &, agent_info, calls &);
-  void remove(const member_ptr &, std::string_view reason, calls &);
+  void remove(const member_ptr &, departure why, calls &);
   void update_linked(member &);
   void check_health(uint64_t now, calls &);
   std::shared_ptr<pool> pool_for(const std::string &model);        // null: there are as many as settings.models

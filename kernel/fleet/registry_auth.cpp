@@ -233,7 +233,7 @@ void registry::link_lost(link::link_id id, std::string_view reason) {
     if (m->who) update_linked(*m);
     if (m->links.empty()) {
       if (m->who) {
-        if (observer_ != nullptr) later.push_back([this, who = m->who] { observer_->on_unregistered(who, "link_lost"); });
+        if (observer_ != nullptr) later.push_back([this, who = m->who] { observer_->on_unregistered(who, departure::link_lost); });
         if (history_ != nullptr) later.push_back([this, who = m->who] { history_->flush({who}); });
       }
       if (m->waiting) {

@@ -8,25 +8,12 @@
 
 #include "gateway/admin_port.hpp"
 #include "gateway/cors.hpp"
+#include "gateway/models_view.hpp"
 #include "gateway/readiness.hpp"
 #include "gateway/relay.hpp"
 #include "tenancy/keyring.hpp"
 
 namespace hive::gateway {
-
-// What the models routes show. `viewer` sees what its key may use; null sees everything. Any thread.
-class models_view {
- public:
-  using viewer = const tenancy::client_key *;
-  // JSON of GET /v1/models and of one model, "" = unknown or not to be seen; with the fields of Anthropic's API beside ours when
-  // asked for.
-  virtual std::string list(viewer, bool anthropic) const = 0;
-  virtual std::string detail(std::string_view model, viewer, bool anthropic) const = 0;
-  virtual std::string near(std::string_view model, viewer) const = 0;          // ids that look alike, for a person; may be ""
-
- protected:
-  ~models_view() = default;
-};
 
 class worker final : public http::service {
  public:

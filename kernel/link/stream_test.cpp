@@ -11,6 +11,16 @@ class link_stream : public ::testing::Test {
  protected:
   fake_factory factory;
   bench b{factory};
+
+  // A stream to an agent whose records the test writes itself: opened by the router, its head answered. 0: it was not opened.
+  uint64_t answered_stream(raw_agent &raw, client &c) {
+    c.stream = b.hub().open(raw.id.peer_id, {}, c, std::make_unique<slot_token>(b.slots, nullptr), c.failure);
+    const auto *open = raw.wait(kind::open);
+    if (open == nullptr) return 0;
+    const uint64_t id = open->head.stream;
+    raw.send({.what = kind::head, .stream = id, .seq = 0, .aux = 200});
+    return id;
+  }
 };
 
 TEST_F(link_stream, a_cancelled_one_holds_its_slot_until_the_agent_answers) {
@@ -177,11 +187,8 @@ TEST_F(link_stream, a_missing_record_resets_the_stream_not_the_link) {
   raw_agent raw(b, 3);
   ASSERT_TRUE(raw.join());
   client c;
-  c.stream = b.hub().open(raw.id.peer_id, {}, c, std::make_unique<slot_token>(b.slots, nullptr), c.failure);
-  auto *open = raw.wait(kind::open);
-  ASSERT_TRUE(open);
-  const uint64_t id = open->head.stream;
-  raw.send({.what = kind::head, .stream = id, .seq = 0, .aux = 200});
+  const uint64_t id = answered_stream(raw, c);
+  ASSERT_NE(id, 0u);
   raw.send({.what = kind::data, .stream = id, .seq = 2}, {}, "lost one");
   EXPECT_TRUE(b.until([&] { return c.over(); }));
   EXPECT_EQ(c.failed, cause::protocol);
@@ -200,11 +207,8 @@ TEST_F(link_stream, data_beyond_credit_resets_the_stream_and_beyond_link_credit_
   ASSERT_TRUE(raw.join());
   client c;
   c.reads = false;
-  c.stream = b.hub().open(raw.id.peer_id, {}, c, std::make_unique<slot_token>(b.slots, nullptr), c.failure);
-  auto *open = raw.wait(kind::open);
-  ASSERT_TRUE(open);
-  const uint64_t id = open->head.stream;
-  raw.send({.what = kind::head, .stream = id, .seq = 0, .aux = 200});
+  const uint64_t id = answered_stream(raw, c);
+  ASSERT_NE(id, 0u);
   const std::string part(40'000, 'x');
   for (uint32_t seq = 1; seq <= 3; ++seq) raw.send({.what = kind::data, .stream = id, .seq = seq}, {}, part);
   EXPECT_TRUE(b.until([&] { return c.over(); }));
@@ -238,13 +242,10 @@ TEST_F(link_stream, records_of_an_old_epoch_with_the_counter_of_a_live_stream_to
   ASSERT_TRUE(raw.join());
   client c;
   c.keep = true;
-  c.stream = b.hub().open(raw.id.peer_id, {}, c, std::make_unique<slot_token>(b.slots, nullptr), c.failure);
-  auto *open = raw.wait(kind::open);
-  ASSERT_TRUE(open);
-  const uint64_t id = open->head.stream;
+  const uint64_t id = answered_stream(raw, c);
+  ASSERT_NE(id, 0u);
   const auto older = [](uint64_t stream) { return stream - make_stream_id(1, 0, 0); };
   ASSERT_EQ(epoch_of(older(id)), static_cast<uint16_t>(raw.epoch - 1));
-  raw.send({.what = kind::head, .stream = id, .seq = 0, .aux = 200});
   raw.send({.what = kind::data, .stream = older(id), .seq = 1}, {}, "old");
   raw.send({.what = kind::reset, .stream = older(id), .seq = 2, .aux = 1});
   raw.send({.what = kind::data, .flags = flag_end, .stream = id, .seq = 1}, {}, "new");
