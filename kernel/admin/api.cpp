@@ -21,7 +21,7 @@ using gateway::admin_request;
 
 namespace {
 
-enum class page { none, health, routing_table, agents, agent, models, model, storage, plugins, plugin, reset, policy, policies, named_policy };
+enum class page { none, health, routing_table, agents, agent, models, model, storage, plugins, plugin, reset, policy, policies, named_policy, explain };
 
 struct admin_route {
   std::string_view method, path, label;
@@ -41,6 +41,7 @@ constexpr admin_route table[] = {
     {"GET", "/admin/plugins", "/admin/plugins", page::plugins},
     {"GET", "/admin/plugins/", "/admin/plugins/:name", page::plugin, true},
     {"POST", "/admin/metrics/reset", "/admin/metrics/reset", page::reset},
+    {"POST", "/admin/explain", "/admin/explain", page::explain},
     {"GET", "/admin/policy", "/admin/policy", page::policy},
     {"PUT", "/admin/policy", "/admin/policy", page::policy},
     {"DELETE", "/admin/policy", "/admin/policy", page::policy},
@@ -62,7 +63,7 @@ std::string error_text(std::string_view words) { return "{\"error\":" + gateway:
 
 }  // namespace
 
-api::api(const api_options &options, api_subjects subjects) : options_(options), on_(subjects), policies_(subjects.policies) {
+api::api(const api_options &options, api_subjects subjects) : options_(options), on_(subjects), policies_(subjects.policies), explain_(subjects.router, subjects.recent) {
   for (const std::string &key : options.keys) hashes_.push_back(sha256(key));
 }
 
@@ -139,6 +140,11 @@ void api::answer(const admin_request &request, const reply_fn &reply) {
       a.route = label;
       reply(std::move(a));
     });
+    case page::explain: {
+      admin_answer a = explain_.answer(request);
+      a.route = found->label;
+      return reply(std::move(a));
+    }
     case page::policy:
     case page::policies:
     case page::named_policy: {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "admin/explain_api.hpp"
 #include "admin/policy_api.hpp"
 #include "base/digest.hpp"
 #include "base/loop.hpp"
@@ -37,6 +38,7 @@ struct api_subjects {
   gateway::forward_line &forwards;
   gateway::stage_gauges &stages;
   routing::policy_library &policies;
+  const gateway::recent_requests &recent;
 };
 
 class api final : public gateway::admin_port {
@@ -57,6 +59,7 @@ class api final : public gateway::admin_port {
   const api_options options_;
   api_subjects on_;
   policy_api policies_;
+  explain_api explain_;
   std::vector<digest32> hashes_;
 };
 

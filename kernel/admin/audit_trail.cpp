@@ -22,12 +22,21 @@ observe::audit_entry audit_entry_of(const gateway::request_record &r) {
   e.started_unix_ms = r.started_unix_ms;
   e.ended = gateway::to_string(r.how);
   e.estimated = r.estimated;
+  e.method = r.method;
+  e.route = r.route;
+  e.step = r.step;
+  e.attempts = r.attempts;
+  e.queue_ms = r.queue_ns / ns_per_ms;
+  e.stream = r.streaming;
+  e.input_estimate = r.estimated_prompt_tokens;
+  e.output_limit = r.declared_output_tokens;
   e.alias = r.alias;
   return e;
 }
 
 void audit_trail::on_finished(const gateway::request_record &r) {
   metrics_.on_finished(r);
+  recent_.add(r);
   if (log_ != nullptr && audited(r)) log_->write(audit_entry_of(r));
 }
 

@@ -22,6 +22,12 @@ gateway::request_record chat() {
   r.started_unix_ms = 1'796'000'000'123;
   r.duration_ns = 1'234'567'890;
   r.usage = {11, 22, 0, true};
+  r.step = "routing_policy";
+  r.attempts = 2;
+  r.queue_ns = 40'000'000;
+  r.streaming = true;
+  r.estimated_prompt_tokens = 14;
+  r.declared_output_tokens = 64;
   return r;
 }
 
@@ -36,7 +42,8 @@ TEST(audit_trail, a_record_becomes_the_line_of_the_sheet) {
             R"({"log_type":"audit","level":"info","trace_id":"","request_id":"0b5f6c1e-0000-4000-8000-000000000001","tenant_id":"acme",)"
             R"("key_id":"a18dd697b3cd","model":"meta/llama","status_code":200,"latency_ms":1234,"input_tokens":11,"output_tokens":22,)"
             R"("agent_id":"12D3KooWagent","error_code":"","source_ip":"192.0.2.7","ts":"2026-11-30T01:53:20.123+01:00",)"
-            R"("ended":"completed","estimated":false,"alias":""})"
+            R"("ended":"completed","estimated":false,"method":"POST","route":"/v1/chat/completions","step":"routing_policy","attempts":2,)"
+            R"("queue_ms":40,"stream":true,"input_estimate":14,"output_limit":64,"alias":""})"
             "\n");
 }
 

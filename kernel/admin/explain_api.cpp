@@ -11,7 +11,6 @@
 #include "base/text.hpp"
 #include "gateway/error.hpp"
 #include "gateway/estimate.hpp"
-#include "gateway/request_material.hpp"
 #include "gateway/routes.hpp"
 #include "http/message.hpp"
 
@@ -53,7 +52,6 @@ struct explain_api::question {
   int32_t priority = 0;
   bool streaming = false;
   uint64_t prompt_tokens = HIVE_TOKENS_UNKNOWN, output_tokens = HIVE_TOKENS_UNKNOWN;
-  gateway::request_material *material = nullptr;   // null: of a request that has ended
   std::optional<gateway::recent_request> past;
 
   // From the query; "" = all is well.
@@ -105,10 +103,8 @@ admin_answer explain_api::answer(const gateway::admin_request &request) {
     return refuse(400, wrong->message + " (the body is a client's request, or {\"request_id\": \"...\"})");
   q.model = scan.model;
   q.streaming = scan.stream;
-  q.prompt_tokens = gateway::estimate_of({}, scan).prompt;
+  q.prompt_tokens = gateway::simple_prompt_tokens(scan);
   q.output_tokens = scan.declared_output().value_or(HIVE_TOKENS_UNKNOWN);
-  gateway::request_material material(body, scan, {});
-  q.material = &material;
   return about(q);
 }
 
@@ -124,7 +120,6 @@ admin_answer explain_api::about(const question &q) const {
   facts.streaming = q.streaming;
   facts.prompt_tokens = q.prompt_tokens;
   facts.output_tokens = q.output_tokens;
-  facts.on_demand = q.material;
   json::object shown = to_json(router_.explain(facts));
   json::object asked{{"model", q.model},         {"route", q.route},     {"capability", q.capability}, {"tenant", q.tenant},
                      {"priority", q.priority},   {"streaming", q.streaming}};

@@ -106,7 +106,7 @@ void router_app::make_audit() {
     o.write_seconds = exporter_.audit_write_seconds();
     audit_ = std::make_unique<observe::audit_log>(o);
   }
-  records_ = std::make_unique<admin::audit_trail>(exporter_, audit_.get());
+  records_ = std::make_unique<admin::audit_trail>(exporter_, audit_.get(), *recent_);
 }
 
 // Keys before policies (routing sheet section 7); each is judged beside the other as it is then.
@@ -161,12 +161,13 @@ status router_app::start() {
   gateway_options_.names = &names_;
   gateway_options_.expose_routing = settings_.expose_routing;
   models_ = std::make_unique<gateway::models_view>(*fleet_, settings_.models_show_agents, &names_);
+  recent_ = std::make_unique<gateway::recent_requests>(static_cast<size_t>(settings_.explain_requests));
   admin::api_options a;
   a.keys = settings_.admin_keys;
   a.open_without_keys = settings_.allow_insecure_admin;
   a.storage = settings_.storage;
   a.entry_ttl_days = static_cast<uint64_t>(settings_.disk_db_ttl_days);
-  api_ = std::make_unique<admin::api>(a, admin::api_subjects{control_, *fleet_, *storage_, plugins_, *router_, *forwards_, stages_, policies_->library()});
+  api_ = std::make_unique<admin::api>(a, admin::api_subjects{control_, *fleet_, *storage_, plugins_, *router_, *forwards_, stages_, policies_->library(), *recent_});
   if (!api_->protected_by_key()) {
     if (a.open_without_keys) observe::log("auth").warn("/admin is open to everybody (HIVENET_ROUTER_ALLOW_INSECURE_ADMIN)");
     else observe::log("auth").warn("/admin answers 401 to everybody: set HIVENET_ROUTER_ADMIN_API_KEYS to a key of your choice");

@@ -66,6 +66,7 @@ class router_app {
   admin::exporter exporter_;
   plugins::component_registry plugins_;
   std::unique_ptr<observe::audit_log> audit_;
+  std::unique_ptr<gateway::recent_requests> recent_;
   std::unique_ptr<admin::audit_trail> records_;
   std::unique_ptr<plugin_host> host_;
   std::unique_ptr<routing::plugin_source> components_;

@@ -150,6 +150,9 @@ void add_fleet(table &t, router_settings &r) {
   t.add("expose-routing", &r.expose_routing, "",
         "Answers say who served them: X-Hivenet-Agent, -Step, -Attempts and -Queue-Ms.");
 
+  t.add("explain-requests", &r.explain_requests, "1000",
+        "Ended requests that POST /admin/explain can be asked about by their id; no text is kept.").range(0, 1'000'000);
+
   t.section("Storage and plugins");
   t.add("storage", &r.storage, "lmdb", "Id of the storage component.").check(not_empty).shown_as("ID");
   t.add("transport", &r.transport, "zmq", "Id of the transport component of the link.").check(not_empty).shown_as("ID");

@@ -51,6 +51,7 @@ struct router_settings : program_settings {
   bool strict_policy = false;
   bool policy_store = true;
   bool expose_routing = false;
+  int64_t explain_requests = 1000;
   std::vector<model_alias> model_aliases;  // the file's, resolved
   // storage and plugins
   std::string storage, transport;    // component ids

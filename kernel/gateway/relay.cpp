@@ -380,6 +380,8 @@ void relay::record(ended how, int status, std::string_view code) {
   const uint64_t now = now_ns();
   r.duration_ns = now - started_ns_;
   r.first_byte_ns = first_byte_ns_ == 0 ? 0 : first_byte_ns_ - started_ns_;
+  r.estimated_prompt_tokens = scan_.model.empty() ? 0 : estimated_prompt_tokens(scan_);
+  r.declared_output_tokens = scan_.declared_output().value_or(0);
   r.usage = usage_;
   r.estimated = estimated_;
   context_.records.on_finished(r);

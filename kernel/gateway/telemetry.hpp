@@ -55,6 +55,8 @@ struct request_record {
   uint64_t duration_ns = 0;
   uint64_t queue_ns = 0;
   uint64_t first_byte_ns = 0;    // 0 = none was sent
+  uint64_t estimated_prompt_tokens = 0;  // before routing; 0 = the body was not read
+  uint64_t declared_output_tokens = 0;   // the request's own limit; 0 = none
   link::usage usage;
   bool estimated = false;        // usage, or a part of it, was counted here and not told by the engine
 };

@@ -44,7 +44,7 @@ class pen {
     raw(std::string_view(out).substr(1, out.size() - 2));
   }
 
-  static constexpr size_t texts = 10, longest_escape = 6, rest = 1024;
+  static constexpr size_t texts = 13, longest_escape = 6, rest = 1024;
   char buffer_[texts * longest_escape * most_audit_text + rest];
   char *at_ = buffer_;
 };
@@ -88,6 +88,14 @@ void append_audit_line(std::string &out, const audit_entry &e, const zone &z) {
   p.time(z, e.started_unix_ms);
   p.text(R"(","ended":")", e.ended);
   p.raw(e.estimated ? ",\"estimated\":true" : ",\"estimated\":false");
+  p.text(R"(,"method":")", e.method);
+  p.text(R"(,"route":")", e.route);
+  p.text(R"(,"step":")", e.step);
+  p.number(R"(,"attempts":)", e.attempts);
+  p.number(R"(,"queue_ms":)", e.queue_ms);
+  p.raw(e.stream ? ",\"stream\":true" : ",\"stream\":false");
+  p.number(R"(,"input_estimate":)", e.input_estimate);
+  p.number(R"(,"output_limit":)", e.output_limit);
   p.text(R"(,"alias":")", e.alias);
   p.raw("}\n");
   out.append(p.written());

@@ -29,6 +29,14 @@ struct audit_entry {
   uint64_t started_unix_ms = 0;
   std::string_view ended;          // who or what ended it
   bool estimated = false;          // the token counts are, or one is
+  std::string_view method;
+  std::string_view route;          // its label
+  std::string_view step;           // of the policy, in which it was served or tried last
+  uint64_t attempts = 0;           // forwards
+  uint64_t queue_ms = 0;           // in the capacity queue
+  bool stream = false;
+  uint64_t input_estimate = 0;     // tokens, before it was routed
+  uint64_t output_limit = 0;       // tokens, as the request declares; 0 = not
   std::string_view alias;          // the name that was asked for when it was not the model's own
 };
 
