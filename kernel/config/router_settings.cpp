@@ -96,7 +96,8 @@ void add_limits(table &t, router_settings &r) {
   t.add("stream-timeout", &r.stream_timeout, "0s",
         "Replaces the deadline once a stream has begun; 0 = off.").range(0, 7 * day);
   t.add("stream-write-timeout", &r.stream_write_timeout, "60s",
-        "A client that takes no byte for this long is dropped; 0 = off.").range(0, day);
+        "A client that is owed bytes and acknowledges none for this long is dropped as client_slow; one that takes few at a time is not. "
+        "0 = off.").range(0, day);
   t.add("sse-keepalive", &r.sse_keepalive, "0s",
         "A stream that is silent for this long gets a comment line between two events; 0 = off.").range(0, hour);
   t.add("drain-delay", &r.drain_delay, "0s",

@@ -109,6 +109,7 @@ class relay final : public http::responder,
   void on_failed(const link::stream_failure &) override;
   // loop_timer: the deadline
   void on_timer() override;
+  bool client_is_timed() const override { return exchange_.unwritten() > 0; }  // by the HTTP server
 
   bool pressed() const { return context_.memory != nullptr && context_.memory->budget().over(); }
   void hold(std::string_view bytes);

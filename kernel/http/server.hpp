@@ -19,7 +19,7 @@ struct server_limits {
   uint64_t header_timeout_ns = 10 * ns_per_s;        // first byte of a head to its end: 408, close
   uint64_t idle_timeout_ns = 120 * ns_per_s;         // a kept connection with no request: closed
   uint64_t body_idle_timeout_ns = 30 * ns_per_s;     // between two reads of a body: 408, close
-  uint64_t write_stall_timeout_ns = 60 * ns_per_s;   // unwritten bytes and no progress: gone (client_slow)
+  uint64_t write_stall_timeout_ns = 60 * ns_per_s;   // unwritten bytes and the client takes none: gone (client_slow)
   size_t max_connections = 10'000;                   // accepting pauses beyond
   bool half_close_is_gone = true;                    // a client that shuts down its sending side has left
   byte_share *memory = nullptr;                      // counts bodies and unsent answers; outlives them. Null: not counted
