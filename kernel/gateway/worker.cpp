@@ -255,3 +255,21 @@ std::string worker::refusal_body(int status, std::string_view what) {
 }
 
 }  // namespace hive::gateway
+// What it asked for is not known, so it is nobody's, of no method and of no route.
+std::string worker::on_head_refused(int status, std::string_view client_address, uint64_t began_ns) {
+  std::string request_id = make_uuid();
+  const std::string client = context_.proxies.client_of(client_address, {});
+  request_record record;
+  record.request_id = request_id;
+  record.route = "unmatched";
+  record.client = client;
+  record.status = status;
+  record.error_code = "request_invalid";
+  record.how = ended::rejected_request;
+  record.duration_ns = now_ns() - began_ns;
+  record.started_unix_ms = unix_ms() - record.duration_ns / ns_per_ms;
+  context_.records.on_started(record.method, record.route);
+  context_.records.on_finished(record);
+  return request_id;
+}
+

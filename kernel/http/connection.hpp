@@ -172,6 +172,7 @@ class connection final : public exchange, private detail::hook {
   std::string in_;                // storage; bytes in [in_begin_, in_end_) are unread
   size_t in_begin_ = 0, in_end_ = 0;
   size_t head_searched_ = 0;
+  uint64_t head_began_ns_ = 0;
   bool reading_ = false;
   bool reading_into_body_ = false;
   bool input_ended_ = false;      // the client shut down its side and that is allowed

@@ -83,6 +83,12 @@ class service {
   virtual void on_request(exchange &) = 0;
   // A head that never became a request (431, 400, 408, ...): the JSON body to send with that status.
   virtual std::string refusal_body(int status, std::string_view what) = 0;
+  // Such a head was refused, for who keeps a record of it. `began_ns`: its first byte. Returns what to send as X-Request-ID; "" =
+  // nothing.
+  virtual std::string on_head_refused(int status, std::string_view client_address, uint64_t began_ns) {
+    (void)status, (void)client_address, (void)began_ns;
+    return {};
+  }
 
  protected:
   ~service() = default;
