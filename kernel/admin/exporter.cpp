@@ -60,6 +60,9 @@ exporter::exporter(const std::string &version)
   metrics_.add(*this);
 }
 
+  const observe::counter_family throttled = metrics_.counters("auth_throttled_total", "Requests answered 429 for the failed authentications of their address", {"surface"});
+  auth_throttled_client_ = throttled.with({"client"});
+  auth_throttled_admin_ = throttled.with({"admin"});
 exporter::~exporter() {
   metrics_.remove(*this);
   metrics_.remove(process_);
@@ -111,6 +114,8 @@ void exporter::on_finished(const gateway::request_record &r) {
   if (r.first_byte_ns != 0) first_byte_.with({model}).observe(static_cast<double>(r.first_byte_ns) / static_cast<double>(ns_per_s));
 }
 
+  if (r.status == 429 && r.how == gateway::ended::rejected_auth && !r.inference)
+    (r.started_as.empty() ? auth_throttled_client_ : auth_throttled_admin_).add();
 void exporter::on_attempt_failed(std::string_view, std::string_view model, std::string_view cause) {
   attempts_failed_.with({model_label(model), cause}).add();
 }

@@ -112,7 +112,7 @@ class exporter final : public gateway::telemetry, private observe::collectable {
   observe::gauge_family http_active_;
   observe::counter_family finished_, routed_, failed_, attempts_failed_, primary_, fallback_, exhausted_;
   observe::histogram audit_write_seconds_;
-  observe::counter auth_failed_client_, auth_failed_admin_;
+  observe::counter auth_failed_client_, auth_failed_admin_, auth_throttled_client_, auth_throttled_admin_;
   observe::counter_family tenant_success_, tenant_failed_, tenant_input_, tenant_output_;
   observe::histogram_family queue_wait_, first_byte_;
   std::mutex mutex_;                      // guards the three caches

@@ -154,6 +154,7 @@ status router_app::start() {
   auto proxies = gateway::trusted_proxies::parse(settings_.trusted_proxies);
   if (!proxies) return proxies.why();
   proxies_ = *std::move(proxies);
+  guesses_ = std::make_unique<gateway::auth_throttle>(static_cast<uint64_t>(settings_.auth_failures));
   components_ = std::make_unique<routing::plugin_source>(plugins_, *host_);
   if (const status s = open_storage(); !s) return s;
 
@@ -282,6 +283,7 @@ status router_app::start_units() {
     places.push_back({&u->home, u->hub.get()});
     gateway::worker_context context{u->home, u->hub.get(), *router_, *forwards_, *records_, stages_, gateway_options_, proxies_, &u->memory};
     u->gateway = std::make_unique<gateway::worker>(context, *models_, *api_, ready_, keys_);
+    context.guesses = guesses_.get();
     u->server = std::make_unique<http::server>(u->home, *u->gateway, limits);
     if (const status s = u->server->listen(http.text(), workers > 1); !s) return s.at("http-port");
     if (http.port == 0) http.port = u->server->port();  // the other workers share what the first one got

@@ -176,6 +176,9 @@ void add_security(table &t, router_settings &r) {
   t.add("models-show-agents", &r.models_show_agents, "true",
         "Whether GET /v1/models/ID lists the model's agents with their machines.");
   t.add("trusted-proxies", &r.trusted_proxies, "",
+  t.add("auth-failures-per-minute", &r.auth_failures, "100",
+        "Failed authentications that one address (IPv6: one /64) may make, at once and then a minute, with client and admin keys; beyond "
+        "it 429 whatever the key. Loopback is not counted. 0 = no limit.").range(0, 1'000'000);
         "Addresses and CIDR ranges whose X-Forwarded-For and X-Real-IP are believed.").check(is_network).shown_as("LIST");
 }
 

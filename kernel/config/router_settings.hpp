@@ -60,6 +60,7 @@ struct router_settings : program_settings {
   bool allow_insecure_admin = false;
   std::string auth_config_file;             // empty = everybody may use the client API
   bool strict_auth = false;
+  int64_t auth_failures = 0;                // per minute and address; 0 = no limit
   bool models_show_agents = true;
   std::vector<std::string> trusted_proxies; // address or CIDR each
   // audit

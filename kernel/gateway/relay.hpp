@@ -42,6 +42,7 @@ struct gateway_options {
   size_t pressed_stream_bytes = 64 * 1024;       // what one answer may hold while the byte budget is exceeded
 };
 
+class auth_throttle;
 class models_view;
 class relay;
 // The relays of one worker, in the order in which they began.
@@ -61,6 +62,7 @@ struct worker_context {
   request_scanner *scanner = nullptr;      // the worker's parser; set by the worker, as is what follows
   relay_list *live = nullptr;
   const models_view *models = nullptr;
+  auth_throttle *guesses = nullptr;        // null: nobody is held back; of all workers
 };
 
 inline std::string client_of(const worker_context &c, const http::exchange &e) {

@@ -40,7 +40,7 @@ class worker final : public http::service {
 
  private:
   void answer(http::exchange &, std::string_view route, const std::string &request_id, int status, std::string_view body,
-              std::string_view code, std::string_view allow = {}, const tenancy::client_key *who = nullptr);
+              std::string_view code, std::string_view allow = {}, const tenancy::client_key *who = nullptr, uint64_t retry_after_s = 0);
   void refuse(http::exchange &, std::string_view route, const std::string &request_id, dialect, const api_error &,
               std::string_view allow = {}, const tenancy::client_key *who = nullptr);
   void show_model(http::exchange &, const route &, const std::string &request_id, const std::string &id, dialect,
