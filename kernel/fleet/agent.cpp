@@ -43,7 +43,7 @@ std::string describe_standing(uint32_t bits) {
   static constexpr std::pair<uint32_t, const char *> names[] = {
       {standing_unlinked, "unlinked"}, {standing_silent, "silent"}, {standing_engine_down, "engine down"},
       {standing_draining, "draining"}, {standing_busy, "busy"},     {standing_removed, "removed"},
-      {standing_expired, "session expired"}};
+      {standing_expired, "session expired"}, {standing_set_aside, "drained by the operator"}};
   std::string text;
   for (const auto &[bit, name] : names) {
     if ((bits & bit) == 0) continue;
@@ -113,6 +113,7 @@ void agent::set_declared(uint32_t capacity) {
   declared_capacity.store(capacity, std::memory_order_relaxed);
   fit_capacity();
 }
+
 
 bool agent::set_foreign(uint32_t slots_of_others) {
   std::lock_guard lock(mutex_);

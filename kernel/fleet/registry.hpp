@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "base/clock.hpp"
@@ -43,8 +44,6 @@ class link_control {
   virtual void kick_link(link::link_id, std::string code, std::string message, uint64_t retry_after_ms, bool final) = 0;
 };
 
-// Hears of comings and goings (admin feed, metrics). May not call the registry's changing functions.
-class fleet_observer {
 // Why an agent is not there any more.
 enum class departure {
   link_lost,  // the last link went; it may come back
@@ -53,6 +52,8 @@ enum class departure {
 };
 std::string_view to_string(departure);  // link_lost, removed, goodbye
 
+// Hears of comings and goings (admin feed, metrics). May not call the registry's changing functions.
+class fleet_observer {
  public:
   virtual ~fleet_observer() = default;
   virtual void on_registered(const std::shared_ptr<agent> &, bool again) { (void)again; }
@@ -125,6 +126,9 @@ class registry final : public link::directory {
   void tick();
   // POST /admin/metrics/reset: zeroes counters and latency of all agents and wipes the stored records. `done` on any thread.
   void reset_counters(std::function<void(status)> done);
+  // The operator's drain of one agent: no new work, what runs goes on, also over reconnects and restarts of the agent, until it is
+  // called back or the router restarts. False: no such agent (calling back also works for one that has left). Any thread.
+  bool set_aside(std::string_view peer_id, bool on);
   void flush_history();                                            // queues a flush of all that changed
 
   void authenticate(link::auth_request, std::function<void(link::auth_decision)> reply) override;
@@ -188,6 +192,7 @@ class registry final : public link::directory {
 
   mutable std::shared_mutex mutex_;
   text_map<member_ptr> members_;
+  std::unordered_set<std::string, text_hash, std::equal_to<>> set_aside_;
   text_map<std::weak_ptr<agent>> departed_;          // removed, but some lease may still be out
   std::unordered_map<link::link_id, member_ptr, link_hash> links_;
   uint64_t generations_ = 0;
