@@ -26,7 +26,7 @@ struct router_settings : program_settings {
   int64_t ready_fd = 1;
   // capacity and time
   int64_t workers = 0;               // resolved, at least 1
-  int64_t queue_size = 0, max_concurrent = 0, queue_depth = 0, max_tries_per_step = 0;
+  int64_t queue_size = 0, max_concurrent = 0, queue_depth = 0, max_tries_per_step = 0, probation_after = 0;
   byte_count max_request;            // 0 = no limit
   byte_count memory_budget;          // 0 = no limit
   byte_count queue_bytes;

@@ -31,6 +31,7 @@ struct registry_settings {
   uint64_t monitor_interval_ns = 5 * ns_per_s;
   uint64_t stale_after_ns = 10 * ns_per_s;           // of agents' signals
   uint64_t duplicate_retry_ms = 5000;
+  uint32_t probation_after = 3;                      // failures in a row; 0 = never
   size_t names_per_agent = 64;                       // signal names one agent may publish
   size_t models = 16384;                             // pools; what agents offer beyond it is not served
 };
@@ -121,6 +122,8 @@ class registry final : public link::directory {
   void record_outcome(agent &, const outcome_record &);
   // Feeds the latency estimator alone: rtt_ms of the record.
   void record_sample(agent &, const outcome_record &);
+  // Its engine answers: a stream has content. Ends a probation before the stream does.
+  void record_content(agent &, uint64_t generation);
 
   // Call every 100 ms at the latest: coalesced re-checks, stale sweep (1 s), health pass, history flush.
   void tick();
@@ -177,6 +180,7 @@ class registry final : public link::directory {
   void check_health(uint64_t now, calls &);
   std::shared_ptr<pool> pool_for(const std::string &model);        // null: there are as many as settings.models
   bool change_standing(agent &, uint32_t set, uint32_t clear) const;  // refreshes its pools when something changed
+  void judge_streak(agent &) const;
   void set_foreign(agent &, const link::pong_info &) const;
   void notice(std::string_view peer_id, std::string text, calls &) const;
 

@@ -1,4 +1,4 @@
-// Who gets less than all agents do: those that the operator drains.
+// Who gets less than all agents do: those that the operator drains, and those that fail again and again.
 #include "fleet/member.hpp"
 #include "fleet/registry.hpp"
 
@@ -13,6 +13,18 @@ bool registry::set_aside(std::string_view peer_id, bool on) {
   if (on) set_aside_.emplace(peer_id);
   if (m && m->who) change_standing(*m->who, on ? standing_set_aside : 0u, on ? 0u : standing_set_aside);
   return true;
+}
+
+// The capacity follows, and with it the rows of its pools and who waits there.
+void registry::judge_streak(agent &a) const {
+  if (!a.judge_streak(settings_.probation_after)) return;
+  for (const std::shared_ptr<pool> &p : *a.pools()) p->refresh(a);
+}
+
+void registry::record_content(agent &a, uint64_t generation) {
+  if (!a.on_probation() || generation <= a.removed_generation()) return;
+  a.counters.streak.store(0, std::memory_order_relaxed);
+  judge_streak(a);
 }
 
 }  // namespace hive::fleet

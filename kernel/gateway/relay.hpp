@@ -109,9 +109,9 @@ class relay final : public http::responder,
   void on_data(std::string_view) override;
   void on_end(const link::usage &) override;
   void on_failed(const link::stream_failure &) override;
+  bool client_is_timed() const override { return exchange_.unwritten() > 0; }  // by the HTTP server
   // loop_timer: the deadline
   void on_timer() override;
-  bool client_is_timed() const override { return exchange_.unwritten() > 0; }  // by the HTTP server
 
   bool pressed() const { return context_.memory != nullptr && context_.memory->budget().over(); }
   void hold(std::string_view bytes);
@@ -132,7 +132,7 @@ class relay final : public http::responder,
   // The attempt is over and nothing of it was passed on.
   void retry(routing::attempt_result, api_error, std::string_view cause);
   void take_usage(link::usage told);
-  void end_attempt(routing::attempt_result);
+  void end_attempt(routing::attempt_result, bool had_its_time = true);
   void break_off(ended, const api_error &);   // after commit
   void refuse(ended, const api_error &);      // before commit; ends the exchange, nothing may follow
   void pass_on(int status, std::string body); // the engine's own refusal, unchanged; likewise
