@@ -67,8 +67,10 @@ def test_an_engine_that_comes_back_takes_who_waits_for_another(stack, engines):
     second = Client(stack)
     wait_for("it waits", lambda: stack.admin("/admin/health").json()["waiting_capacity"] == 1)
     sick.health = b"200 OK"
+    begin = time.monotonic()
     with second:
         assert second.finish().status == 200
+    assert time.monotonic() - begin < 5, "while the busy one is still busy"
     assert stack.row(agent.peer_id)["universal"]["successful_requests_total"] == 1
     go.set()
     with first:
