@@ -3,13 +3,15 @@
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
+#include <optional>
 #include <utility>
 
 #include "admin/fleet_json.hpp"
 #include "base/text.hpp"
 #include "gateway/error.hpp"
-#include "gateway/routes.hpp"
 #include "gateway/models_view.hpp"
+#include "gateway/routes.hpp"
+#include "observe/log.hpp"
 #include "plugins/report.hpp"
 #include "tenancy/credential.hpp"
 
@@ -21,19 +23,25 @@ using gateway::admin_request;
 
 namespace {
 
-enum class page { none, health, routing_table, agents, agent, models, model, storage, plugins, plugin, reset, policy, policies, named_policy, explain };
+enum class page {
+  none, health, routing_table, agents, agent, drain, undrain, models, model, storage, plugins, plugin, reset, explain, policy, policies,
+  named_policy
+};
 
 struct admin_route {
   std::string_view method, path, label;
   page what;
   bool rest = false;
-  bool empty = false;  // the rest may be, to be refused by its owner
+  std::string_view tail = {};  // behind the argument
+  bool empty = false;          // the argument may be, to be refused by its owner
 };
 
 constexpr admin_route table[] = {
     {"GET", "/admin/health", "/admin/health", page::health},
     {"GET", "/admin/routing-table", "/admin/routing-table", page::routing_table},
     {"GET", "/admin/agents", "/admin/agents", page::agents},
+    {"POST", "/admin/agents/", "/admin/agents/:peer_id/drain", page::drain, true, "/drain"},
+    {"DELETE", "/admin/agents/", "/admin/agents/:peer_id/drain", page::undrain, true, "/drain"},
     {"GET", "/admin/agents/", "/admin/agents/:peer_id", page::agent, true},
     {"GET", "/admin/models", "/admin/models", page::models},
     {"GET", "/admin/models/", "/admin/models/*model", page::model, true},
@@ -47,8 +55,8 @@ constexpr admin_route table[] = {
     {"DELETE", "/admin/policy", "/admin/policy", page::policy},
     {"GET", "/admin/policy/models", "/admin/policy/models", page::policies},
     {"GET", "/admin/policy/models/", "/admin/policy/models/*name", page::named_policy, true},
-    {"PUT", "/admin/policy/models/", "/admin/policy/models/*name", page::named_policy, true, true},
-    {"DELETE", "/admin/policy/models/", "/admin/policy/models/*name", page::named_policy, true, true},
+    {"PUT", "/admin/policy/models/", "/admin/policy/models/*name", page::named_policy, true, {}, true},
+    {"DELETE", "/admin/policy/models/", "/admin/policy/models/*name", page::named_policy, true, {}, true},
 };
 
 admin_answer make(int status, std::string body, std::string_view label) {
@@ -57,6 +65,14 @@ admin_answer make(int status, std::string body, std::string_view label) {
   a.body = std::move(body);
   a.route = label;
   return a;
+}
+
+// The argument of a path that this route answers.
+std::optional<std::string_view> argument_of(const admin_route &r, std::string_view path) {
+  if (!r.rest) return path == r.path ? std::optional(std::string_view()) : std::nullopt;
+  if (path.size() + (r.empty ? 1 : 0) <= r.path.size() + r.tail.size() || !path.starts_with(r.path) || !path.ends_with(r.tail)) return {};
+  path.remove_suffix(r.tail.size());
+  return path.substr(r.path.size());
 }
 
 std::string error_text(std::string_view words) { return "{\"error\":" + gateway::json_quote(words) + "}"; }
@@ -84,17 +100,17 @@ bool api::authorized(const std::string &header) const {
 void api::answer(const admin_request &request, const reply_fn &reply) {
   const admin_route *found = nullptr;
   std::string argument, allow;
+  std::string_view label;  // of the first path that fits; what is more special stands before what is more general
   for (const admin_route &r : table) {
-    const bool fits = r.rest ? request.path.size() + (r.empty ? 1 : 0) > r.path.size() && request.path.compare(0, r.path.size(), r.path) == 0
-                             : request.path == r.path;
-    if (!fits) continue;
-    if (r.method != request.method && !(r.method == "GET" && request.method == "HEAD")) {
-      if (!allow.empty()) allow += ", ";
-      allow += r.method == "GET" ? "GET, HEAD" : r.method;
-      continue;
+    const auto rest = argument_of(r, request.path);
+    if (!rest || (!label.empty() && r.label != label)) continue;
+    label = r.label;
+    if (r.method == request.method || (r.method == "GET" && request.method == "HEAD")) {
+      found = &r;
+      argument = gateway::percent_decode(*rest);
+      break;
     }
-    found = &r;
-    if (r.rest) argument = gateway::percent_decode(std::string_view(request.path).substr(r.path.size()));
+    allow += (allow.empty() ? "" : ", ") + std::string(r.method == "GET" ? "GET, HEAD" : r.method);
   }
   if (found == nullptr && allow.empty()) return reply(make(404, error_text("no such admin route"), "unmatched"));
   if (!authorized(request.authorization)) {
@@ -117,6 +133,14 @@ void api::answer(const admin_request &request, const reply_fn &reply) {
     case page::agent: {
       const auto a = on_.fleet.find(argument);
       if (!a) return missing("no such agent");
+      return ok(json::serialize(routing_table_row(on_.fleet, *a)));
+    }
+    case page::drain:
+    case page::undrain: {
+      if (!on_.fleet.set_aside(argument, found->what == page::drain)) return missing("no such agent");
+      observe::log("admin").info("{} {} the drain of agent {}", request.client, found->what == page::drain ? "asks for" : "calls back", argument);
+      const auto a = on_.fleet.find(argument);
+      if (!a) return ok("{\"peer_id\":" + gateway::json_quote(argument) + "}");
       return ok(json::serialize(routing_table_row(on_.fleet, *a)));
     }
     case page::models: return ok(gateway::models_view(on_.fleet).list(nullptr, false));

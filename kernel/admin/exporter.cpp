@@ -51,10 +51,19 @@ exporter::exporter(const std::string &version)
       queue_wait_(metrics_.histograms("queue_wait_seconds", "Time in the capacity queue of waits that ended with a slot",
                                       observe::exponential_bounds(0.01, 2, 13), {"model"})),
       first_byte_(metrics_.histograms("request_time_to_first_byte_seconds", "From the request's head to the first byte of its answer",
-                                      {.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}, {"model"})) {
+                                      {.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}, {"model"})),
+      tenant_last_(metrics_.gauges("tenant_last_request_timestamp", "When a tenant's last request that was let in began, Unix seconds",
+                                   {"tenant_id", "key_id", "deployment_id"})),
+      tenant_seconds_(metrics_.histograms("tenant_request_duration_seconds", "Answered requests of a tenant, to the first byte of a stream or the end of an answer",
+                                          {.1, .25, .5, 1, 2, 5, 10, 30, 60}, {"tenant_id", "key_id", "deployment_id", "model"})),
+      agent_seconds_(metrics_.histograms("request_duration_seconds", "The same by agent", {.1, .25, .5, 1, 2, 5, 10, 30, 60},
+                                         {"tenant_id", "peer_id", "model", "status_code"})) {
   const observe::counter_family refused = metrics_.counters("auth_failures_total", "Requests answered 401", {"surface"});
   auth_failed_client_ = refused.with({"client"});
   auth_failed_admin_ = refused.with({"admin"});
+  const observe::counter_family throttled = metrics_.counters("auth_throttled_total", "Requests answered 429 for the failed authentications of their address", {"surface"});
+  auth_throttled_client_ = throttled.with({"client"});
+  auth_throttled_admin_ = throttled.with({"admin"});
   audit_write_seconds_ = metrics_.histograms("audit_write_seconds", "Writes to the audit log's file", observe::exponential_bounds(0.00001, 4, 10)).with({});
   plugin_series_.reserve(most_plugin_series);
   metrics_.add(process_);
@@ -73,6 +82,7 @@ void exporter::forget_model(std::string_view model) {
   metrics_.forget("model", model);
   const std::lock_guard guard(mutex_);
   served_cache_.clear();
+  answer_cache_.clear();
 }
 
 std::string_view exporter::model_label(std::string_view model) const {
@@ -105,10 +115,13 @@ void exporter::on_finished(const gateway::request_record &r) {
   seconds_of(method, r.route, r.status).observe(static_cast<double>(r.duration_ns) / static_cast<double>(ns_per_s));
   if (r.status == 401 && r.how == gateway::ended::rejected_auth)
     (r.started_as.empty() ? auth_failed_client_ : auth_failed_admin_).add();
+  if (r.status == 429 && r.how == gateway::ended::rejected_auth && !r.inference)
+    (r.started_as.empty() ? auth_throttled_client_ : auth_throttled_admin_).add();
   if (!r.inference) return;
   const std::string_view model = r.model_known ? r.model : std::string_view("__unknown__");
   finished_.with({model, gateway::to_string(r.how)}).add();
   count_failed(r, model);
+  count_tenant(r, model);
   if (r.first_byte_ns != 0) first_byte_.with({model}).observe(static_cast<double>(r.first_byte_ns) / static_cast<double>(ns_per_s));
 }
 

@@ -104,6 +104,13 @@ class exporter final : public gateway::telemetry, private observe::collectable {
   };
   const served_series &served_of(const routing::attempt_outcome &);
   void count_failed(const gateway::request_record &, std::string_view model);
+  // exporter_tenants.cpp: whose request it was, when, and how long it took.
+  struct answer_series {
+    observe::histogram of_tenant, of_agent;
+  };
+  void count_tenant(const gateway::request_record &, std::string_view model);
+  observe::gauge last_request_of(const gateway::request_record &);
+  answer_series answers_of(const gateway::request_record &, std::string_view model);
   observe::histogram seconds_of(const char *method, std::string_view route, int status);
   observe::gauge active_of(const char *method, std::string_view route);
 
@@ -115,13 +122,17 @@ class exporter final : public gateway::telemetry, private observe::collectable {
   observe::gauge_family http_active_;
   observe::counter_family finished_, routed_, failed_, attempts_failed_, primary_, fallback_, exhausted_, reloads_;
   observe::histogram audit_write_seconds_;
-  observe::counter auth_failed_client_, auth_failed_admin_;
+  observe::counter auth_failed_client_, auth_failed_admin_, auth_throttled_client_, auth_throttled_admin_;
   observe::counter_family tenant_success_, tenant_failed_, tenant_input_, tenant_output_;
   observe::histogram_family queue_wait_, first_byte_;
-  std::mutex mutex_;                      // guards the three caches
+  observe::gauge_family tenant_last_;
+  observe::histogram_family tenant_seconds_, agent_seconds_;
+  std::mutex mutex_;                      // guards the caches
   std::vector<http_series> http_cache_;
   std::vector<active_series> active_cache_;
   std::unordered_map<std::string, served_series> served_cache_;
+  std::unordered_map<std::string, observe::gauge> last_request_cache_;
+  std::unordered_map<std::string, answer_series> answer_cache_;
 
   struct plugin_series {
     int32_t kind;

@@ -43,6 +43,8 @@ constexpr agent_family families[] = {
      [](const shown_agent &a) -> value { return std::isnan(a.who->counters.success_rate()) ? 0 : a.who->counters.success_rate(); }},
     {metric_kind::gauge, "agent_success_rate_5m", "Share of answered attempts of the last 5 minutes; no series without any", false,
      [](const shown_agent &a) -> value { return a.who->recent.rate(now_ns()); }},
+    {metric_kind::gauge, "agent_on_probation", "1 = failed again and again: one request at a time until one succeeds", false,
+     [](const shown_agent &a) -> value { return a.who->on_probation() ? 1 : 0; }},
     {metric_kind::gauge, "agent_capacity_utilization", "Slots in use over declared capacity", false,
      [](const shown_agent &a) -> value {
        return a.info->capacity == 0 ? 0 : static_cast<double>(a.who->slots.load().first) / a.info->capacity;

@@ -103,5 +103,47 @@ TEST(exporter, counts_a_model_that_comes_back_after_its_series_were_buried) {
   EXPECT_THAT(page, HasSubstr("model=\"other\",tenant_id=\"acme\"} 6\n"));
 }
 
+TEST(exporter, a_tenants_requests_are_timed_and_dated) {
+  routing::testing::test_fleet fleet;
+  exporter metrics("1.0");
+  gateway::request_record r;
+  r.method = "POST";
+  r.route = "/v1/chat/completions";
+  r.inference = true;
+  r.tenant = "acme";
+  r.key_id = "a18dd697b3cd";
+  r.model = "m";
+  r.model_known = true;
+  r.agent = "a";
+  r.status = 200;
+  r.started_unix_ms = 1'796'000'000'999;
+  r.first_byte_ns = 300 * ns_per_ms;
+  r.duration_ns = 40 * ns_per_s;
+  const auto finish = [&] {
+    metrics.on_started(r.method, r.route);
+    metrics.on_finished(r);
+  };
+  finish();
+  const std::string key = "deployment_id=\"unset\",key_id=\"a18dd697b3cd\",", who = key + "tenant_id=\"acme\"";
+  const std::string of_model = key + "model=\"m\",tenant_id=\"acme\"";
+  const std::string answers = "tenant_request_duration_seconds_count{" + of_model + "} 1\n";
+  std::string page = metrics.expose();
+  EXPECT_THAT(page, HasSubstr("tenant_last_request_timestamp{" + who + "} 1796000000\n"));
+  EXPECT_THAT(page, HasSubstr(answers));
+  EXPECT_THAT(page, HasSubstr("tenant_request_duration_seconds_bucket{" + of_model + ",le=\"0.25\"} 0\n"));
+  EXPECT_THAT(page, HasSubstr("tenant_request_duration_seconds_bucket{" + of_model + ",le=\"0.5\"} 1\n"));
+  EXPECT_THAT(page, HasSubstr("\nhivenet_router_request_duration_seconds_count{model=\"m\",peer_id=\"a\",status_code=\"200\",tenant_id=\"acme\"} 1\n"));
+  // One that failed is dated and not timed; one that was not let in is neither.
+  r.how = gateway::ended::engine_error;
+  r.started_unix_ms += 5000;
+  finish();
+  r.how = gateway::ended::rejected_auth;
+  r.started_unix_ms += 5000;
+  finish();
+  page = metrics.expose();
+  EXPECT_THAT(page, HasSubstr("tenant_last_request_timestamp{" + who + "} 1796000005\n"));
+  EXPECT_THAT(page, HasSubstr(answers));
+}
+
 }  // namespace
 }  // namespace hive::admin

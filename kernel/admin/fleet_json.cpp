@@ -90,6 +90,7 @@ json::object routing_table_row(const fleet::registry &registry, const agent &a) 
       {"capacity_utilization", info->capacity == 0 ? 0.0 : static_cast<double>(active) / info->capacity},
       {"last_seen", rfc3339_ms(a.last_seen_unix_ms.load())},
       {"address", info->address}};
+  if (a.on_probation()) status["probation"] = true;
   if ((standing & fleet::standing_engine_down) != 0) status["backend_reason"] = a.engine_reason();
   row["status"] = std::move(status);
   row["universal"] = universal(a);

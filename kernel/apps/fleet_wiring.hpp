@@ -73,6 +73,7 @@ class outcomes final : public routing::outcome_recorder {
   outcomes(fleet::registry &registry, admin::exporter &metrics) : registry_(registry), metrics_(metrics) {}
   void on_attempt(const routing::attempt_outcome &) override;
   void on_sample(const routing::latency_sample &) override;
+  void on_content(const std::shared_ptr<fleet::agent> &who, uint64_t generation) override { registry_.record_content(*who, generation); }
   void on_queue_wait(std::string_view model, uint64_t ns) override { metrics_.on_queue_wait(model, ns); }
   void on_served(std::string_view model, bool by_fallback) override { metrics_.on_served(model, by_fallback); }
   void on_exhausted(std::string_view model, std::string_view tenant, std::string_view code) override { metrics_.on_exhausted(model, tenant, code); }

@@ -127,6 +127,7 @@ status router_app::start() {
   auto proxies = gateway::trusted_proxies::parse(settings_.trusted_proxies);
   if (!proxies) return proxies.why();
   proxies_ = *std::move(proxies);
+  guesses_ = std::make_unique<gateway::auth_throttle>(static_cast<uint64_t>(settings_.auth_failures));
   components_ = std::make_unique<routing::plugin_source>(plugins_, *host_);
   if (const status s = open_storage(); !s) return s;
 
@@ -134,6 +135,7 @@ status router_app::start() {
   f.workers = static_cast<uint32_t>(settings_.workers);
   f.unhealthy_after_ns = settings_.unhealthy_after.ns;
   f.removed_after_ns = settings_.remove_after.ns;
+  f.probation_after = static_cast<uint32_t>(settings_.probation_after);
   f.monitor_interval_ns = settings_.health_check_interval.ns;
   fleet_ = std::make_unique<fleet::registry>(f, clock_, hubs_, history_.get(), &fleet_log_, &srtt_log_);
   host_->set_columns(fleet_->columns());
@@ -259,6 +261,7 @@ status router_app::start_units() {
     }
     places.push_back({&u->home, u->hub.get()});
     gateway::worker_context context{u->home, u->hub.get(), *router_, *forwards_, *records_, stages_, gateway_options_, proxies_, &u->memory};
+    context.guesses = guesses_.get();
     u->gateway = std::make_unique<gateway::worker>(context, *models_, *api_, ready_, keys_);
     u->server = std::make_unique<http::server>(u->home, *u->gateway, limits);
     if (const status s = u->server->listen(http.text(), workers > 1); !s) return s.at("http-port");

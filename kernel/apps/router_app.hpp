@@ -20,6 +20,7 @@
 #include "base/byte_budget.hpp"
 #include "config/router_settings.hpp"
 #include "fleet/lease_drift.hpp"
+#include "gateway/auth_throttle.hpp"
 #include "gateway/worker.hpp"
 #include "http/server.hpp"
 #include "link/router_hub.hpp"
@@ -88,6 +89,7 @@ class router_app {
   gateway::stage_gauges stages_;
   gateway::gateway_options gateway_options_;
   gateway::trusted_proxies proxies_;
+  std::unique_ptr<gateway::auth_throttle> guesses_;
   std::shared_ptr<const tenancy::keyring> keys_;
   gateway::model_names names_;
   std::unique_ptr<gateway::models_view> models_;

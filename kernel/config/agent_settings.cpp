@@ -97,7 +97,7 @@ void add_link(table &t, agent_settings &a) {
   t.add("jwt-secret", &a.written.secret, "",
         "The shared secret itself.").also_env("HIVENET_ROUTER_JWT_SECRET").no_flag().no_file().secret();
   t.add("stream-write-timeout", &a.stream_write_timeout, "60s",
-        "A router that takes no byte of a stream for twice this long ends the stream; 0 = off.").range(0, day);
+        "A stream of which the router takes no byte, nor says that its client still does, for twice this long ends; 0 = off.").range(0, day);
   t.add("drain-timeout", &a.drain_timeout, "30s", "How long running requests may take at shutdown.").range(0, day);
   t.add("shutdown-timeout", &a.shutdown_timeout, "5s",
         "How long the farewell to the routers may take after that.").range(100 * ms, hour);

@@ -96,7 +96,8 @@ void add_limits(table &t, router_settings &r) {
   t.add("stream-timeout", &r.stream_timeout, "0s",
         "Replaces the deadline once a stream has begun; 0 = off.").range(0, 7 * day);
   t.add("stream-write-timeout", &r.stream_write_timeout, "60s",
-        "A client that takes no byte for this long is dropped; 0 = off.").range(0, day);
+        "A client that is owed bytes and acknowledges none for this long is dropped as client_slow; one that takes few at a time is not. "
+        "0 = off.").range(0, day);
   t.add("sse-keepalive", &r.sse_keepalive, "0s",
         "A stream that is silent for this long gets a comment line between two events; 0 = off.").range(0, hour);
   t.add("drain-delay", &r.drain_delay, "0s",
@@ -137,6 +138,9 @@ void add_fleet(table &t, router_settings &r) {
         "An agent without heartbeat for this long gets no requests.").range(20 * ms, day);
   t.add("remove-after", &r.remove_after, "30s",
         "An agent without heartbeat for this long is removed.").range(30 * ms, 7 * day);
+  t.add("probation-after", &r.probation_after, "3",
+        "After so many failed requests in a row an agent gets one at a time until one succeeds; while others serve, only a probe after "
+        "250 ms, then after twice as long each time up to 8 s. 0 = never.").range(0, 1'000'000);
   t.add("session-ttl", &r.session_ttl, "1h",
         "Agents prove the secret again before this has passed; more than 5m.").range(0, 30 * day);
   t.add("policy-file", &r.policy_file, "",
@@ -182,6 +186,9 @@ void add_security(table &t, router_settings &r) {
         "Client authentication when there is no auth.yaml; only none works without keys.").no_flag();
   t.add("strict-auth", &r.strict_auth, "",
         "An unknown key in auth.yaml, or a limit there that this release does not enforce, is an error instead of a warning.");
+  t.add("auth-failures-per-minute", &r.auth_failures, "100",
+        "Failed authentications that one address (IPv6: one /64) may make, at once and then a minute, with client and admin keys; beyond "
+        "it 429 whatever the key. Loopback is not counted. 0 = no limit.").range(0, 1'000'000);
   t.add("models-show-agents", &r.models_show_agents, "true",
         "Whether GET /v1/models/ID lists the model's agents with their machines.");
   t.add("trusted-proxies", &r.trusted_proxies, "",

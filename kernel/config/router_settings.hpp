@@ -27,7 +27,7 @@ struct router_settings : program_settings {
   int64_t ready_fd = 1;
   // capacity and time
   int64_t workers = 0;               // resolved, at least 1
-  int64_t queue_size = 0, max_concurrent = 0, queue_depth = 0, max_tries_per_step = 0;
+  int64_t queue_size = 0, max_concurrent = 0, queue_depth = 0, max_tries_per_step = 0, probation_after = 0;
   byte_count max_request;            // 0 = no limit
   byte_count memory_budget;          // 0 = no limit
   byte_count queue_bytes;
@@ -67,6 +67,7 @@ struct router_settings : program_settings {
   bool allow_insecure_admin = false;
   std::string auth_config_file;             // empty = everybody may use the client API
   bool strict_auth = false;
+  int64_t auth_failures = 0;                // per minute and address; 0 = no limit
   bool models_show_agents = true;
   std::vector<std::string> trusted_proxies; // address or CIDR each
   // audit

@@ -43,7 +43,7 @@ std::string describe_standing(uint32_t bits) {
   static constexpr std::pair<uint32_t, const char *> names[] = {
       {standing_unlinked, "unlinked"}, {standing_silent, "silent"}, {standing_engine_down, "engine down"},
       {standing_draining, "draining"}, {standing_busy, "busy"},     {standing_removed, "removed"},
-      {standing_expired, "session expired"}};
+      {standing_expired, "session expired"}, {standing_set_aside, "drained by the operator"}};
   std::string text;
   for (const auto &[bit, name] : names) {
     if ((bits & bit) == 0) continue;
@@ -114,6 +114,16 @@ void agent::set_declared(uint32_t capacity) {
   fit_capacity();
 }
 
+bool agent::judge_streak(uint32_t limit) {
+  const auto suspicious = [&] { return limit != 0 && counters.streak.load(std::memory_order_relaxed) >= limit; };
+  if (on_probation() == suspicious()) return false;
+  std::lock_guard lock(mutex_);
+  const bool suspect = suspicious();
+  if (probation_.exchange(suspect, std::memory_order_relaxed) == suspect) return false;
+  fit_capacity();
+  return true;
+}
+
 bool agent::set_foreign(uint32_t slots_of_others) {
   std::lock_guard lock(mutex_);
   if (foreign.exchange(slots_of_others, std::memory_order_relaxed) == slots_of_others) return false;
@@ -124,7 +134,8 @@ bool agent::set_foreign(uint32_t slots_of_others) {
 void agent::fit_capacity() {
   const uint32_t declared = declared_capacity.load(std::memory_order_relaxed);
   const uint32_t others = foreign.load(std::memory_order_relaxed);
-  slots.set_capacity(declared > others ? declared - others : 0);
+  const uint32_t own = declared > others ? declared - others : 0;
+  slots.set_capacity(probation_.load(std::memory_order_relaxed) ? std::min(own, 1u) : own);
 }
 
 }  // namespace hive::fleet

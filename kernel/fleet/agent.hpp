@@ -64,6 +64,7 @@ enum standing : uint32_t {
   standing_busy = 1u << 4,          // refused as busy; until its next PONG
   standing_removed = 1u << 5,
   standing_expired = 1u << 6,       // its session's TTL has passed without a renewal
+  standing_set_aside = 1u << 7,     // the operator wants it to run empty
   standing_gone = standing_unlinked | standing_silent | standing_removed,
 };
 std::string describe_standing(uint32_t bits);  // "unlinked, draining"; "routable" for 0
@@ -95,6 +96,11 @@ class agent {
   uint64_t key() const { return key_; }
   uint64_t generation() const { return generation_.load(std::memory_order_relaxed); }
   std::shared_ptr<const agent_info> info() const;           // any thread
+  // It failed again and again: one request at a time until one succeeds, and while others are there none before probe_at_ns.
+  bool on_probation() const { return probation_.load(std::memory_order_relaxed); }
+  // The registry's, whenever the streak has changed: on probation with `limit` failures in a row, 0 = never. True: that is news, and
+  // its pools have to hear of it.
+  bool judge_streak(uint32_t limit);
   uint32_t standing() const { return standing_.load(std::memory_order_acquire); }
   bool routable() const { return standing() == 0; }
   // Linked, heard of lately, with an engine that answers. A busy or draining agent is healthy.
@@ -107,7 +113,7 @@ class agent {
   // Outcomes of leases of this generation or an older one are dropped: the agent was removed since.
   uint64_t removed_generation() const { return removed_generation_.load(std::memory_order_acquire); }
 
-  slot_word slots;                                           // capacity here = declared - foreign
+  slot_word slots;                                           // capacity here = declared - foreign; at most 1 on probation
   agent_counters counters;
   latency_tracker latency;                                   // SRTT, RTTVAR; its own lock
   recent_outcomes recent;                                    // of the last 5 minutes; its own lock
@@ -116,6 +122,7 @@ class agent {
   std::atomic<uint64_t> online_since_unix_ms{0};
   std::atomic<uint32_t> declared_capacity{0};                // this and the next are set by the registry, with the slots' capacity
   std::atomic<uint32_t> foreign{0};                          // slots other routers hold, from its last PONG
+  std::atomic<uint64_t> probe_at_ns{0};                      // monotonic; of an agent on probation
   std::atomic<uint64_t> active_tokens{0};                    // estimate over the leases held
   std::atomic<bool> dirty{false};                            // counters or latency changed since the last flush
   std::atomic<bool> history_known{false};                    // its stored record was read, so a flush may replace it
@@ -129,6 +136,7 @@ class agent {
   std::atomic<uint64_t> generation_;
   std::atomic<uint32_t> standing_{standing_unlinked};
   std::atomic<uint64_t> removed_generation_{0};
+  std::atomic<bool> probation_{false};                       // written with mutex_ held
   mutable std::mutex mutex_;                                 // guards what follows, and the three numbers of the capacity as one
   std::shared_ptr<const agent_info> info_;
   std::shared_ptr<const pool_list> pools_;
@@ -142,7 +150,7 @@ class agent {
   void set_engine_reason(std::string_view reason);
   void set_declared(uint32_t capacity);
   bool set_foreign(uint32_t slots);                          // false: it was that before
-  void fit_capacity();                                       // slots' capacity := declared - foreign, not below 0; mutex_ held
+  void fit_capacity();                                       // slots' capacity := declared - foreign, within its bounds; mutex_ held
 };
 
 }  // namespace hive::fleet

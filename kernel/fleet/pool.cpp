@@ -277,6 +277,12 @@ void pool::note_state(uint32_t index) {
   states_[index] = !row.usable() ? slot_unusable : row.free() == 0 ? slot_full : slot_free;
 }
 
+void pool::note_suspect(uint32_t index, bool on) {
+  if (std::exchange(rows_[index].probation, on) == on) return;
+  if (on) suspects_.push_back(index);
+  else std::erase(suspects_, index);
+}
+
 // Reads the agent's words and compares with the row as it was: the change, not the event, decides who hears of it
 // (docs/waiting.md, P8).
 void pool::update_row(uint32_t index, uint32_t count, uint32_t capacity) {
@@ -289,6 +295,7 @@ void pool::update_row(uint32_t index, uint32_t count, uint32_t capacity) {
   row.active = count;
   row.capacity = capacity;
   row.standing = row.who->standing();
+  note_suspect(index, row.who->on_probation());
   free_ += row.free() - before.free;
   note_state(index);
   impl_->publish_row(index);
@@ -356,7 +363,7 @@ void pool::join(const std::shared_ptr<agent> &who, std::shared_ptr<const agent_i
     }
     if (impl_->index_.empty()) impl_->peopled_ns_ = impl_->now();
     impl_->index_.emplace(who.get(), index);
-    rows_[index] = pool_row{who, std::move(info), 0, 0, standing_unlinked};
+    rows_[index] = pool_row{who, std::move(info), 0, 0, standing_unlinked, false};
   }
   ++epoch_;
   impl_->describe(index);
@@ -376,6 +383,7 @@ void pool::leave(const agent &who) {
   impl_->index_.erase(found);
   free_ -= rows_[index].free();
   count_refused(index);
+  note_suspect(index, false);
   last = std::move(rows_[index].who);
   info = std::move(rows_[index].info);
   rows_[index] = pool_row{};

@@ -76,6 +76,7 @@ struct pool_row {
   uint32_t active = 0;                              // as last read from the agent's word
   uint32_t capacity = 0;
   uint32_t standing = standing_unlinked;
+  bool probation = false;
 
   // Could serve now or as soon as a slot frees. A busy agent is usable and full.
   bool usable() const { return who != nullptr && (standing & ~standing_busy) == 0; }
@@ -118,6 +119,7 @@ class pool {
   uint32_t count() const { return static_cast<uint32_t>(rows_.size()); }
   const pool_row &row(uint32_t index) const { return rows_[index]; }
   const uint8_t *slot_states() const { return states_.data(); }  // slot_state of each row
+  std::span<const uint32_t> suspects() const { return suspects_; }  // rows of agents on probation
   uint64_t epoch() const { return epoch_; }
   // The plugin's view; eligible and candidates are left null for the funnel to fill.
   hive_pool view() const;
@@ -163,6 +165,8 @@ class pool {
   mutable std::mutex mutex_;
   std::vector<pool_row> rows_;
   std::vector<uint8_t> states_;                         // follows rows_
+  std::vector<uint32_t> suspects_;
+  void note_suspect(uint32_t index, bool on);
   std::vector<uint32_t> refused_;                       // since the last sweep; follows rows_
   bool any_refused_ = false;
   uint64_t epoch_ = 1;

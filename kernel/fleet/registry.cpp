@@ -12,6 +12,8 @@ namespace hive::fleet {
 namespace {
 
 constexpr uint64_t sweep_interval_ns = ns_per_s;
+constexpr uint64_t first_probe_ns = 250 * ns_per_ms;  // after the failure that began a probation; doubles with each further one
+constexpr uint64_t last_probe_ns = 8 * ns_per_s;
 
 // What an agent may call a signal: [A-Za-z_][A-Za-z0-9_:]*, at most 64 bytes.
 bool is_signal_name(std::string_view name) {
@@ -211,12 +213,13 @@ void registry::register_agent(member &m, const std::shared_ptr<agent> &who, agen
   if (new_process) {
     a.set_foreign(0);
     a.set_engine_reason({});
+    a.probe_at_ns.store(0, std::memory_order_relaxed);
   }
   // A reconnect of the same process does not make a sick engine well; a new process starts with a clean bill.
   // A registration is a fresh session on link 0, the one whose TTL counts.
   const uint32_t forget = standing_silent | standing_removed | standing_expired |
                           (new_process ? standing_engine_down | standing_draining | standing_busy : 0u);
-  change_standing(a, standing_unlinked, forget);
+  change_standing(a, standing_unlinked | (set_aside_.contains(a.peer_id()) ? standing_set_aside : 0u), forget);
   apply_info(a, who, std::move(info), later);
   update_linked(m);
   {
@@ -274,9 +277,14 @@ void registry::record_outcome(agent &a, const outcome_record &o) {
     a.counters.streak.store(0, std::memory_order_relaxed);
   } else {
     a.counters.failed.fetch_add(1, std::memory_order_relaxed);
-    a.counters.streak.fetch_add(1, std::memory_order_relaxed);
+    const uint32_t streak = a.counters.streak.fetch_add(1, std::memory_order_relaxed) + 1;
+    if (settings_.probation_after != 0 && streak >= settings_.probation_after) {
+      const uint32_t doublings = std::min(streak - settings_.probation_after, 5u);
+      a.probe_at_ns.store(clock_.now() + std::min(first_probe_ns << doublings, last_probe_ns), std::memory_order_relaxed);
+    }
   }
   a.recent.add(o.success, clock_.now());
+  judge_streak(a);
   const std::optional<latency_value> after = a.latency.add(o.rtt_ms);
   a.dirty.store(true, std::memory_order_release);
   for (const std::shared_ptr<pool> &p : *a.pools()) p->refresh_outcome(a);
@@ -303,6 +311,8 @@ void registry::heartbeat(std::string_view peer_id, bool engine_ready, std::strin
     a.counters.backend_failures.fetch_add(1, std::memory_order_relaxed);
     a.dirty.store(true, std::memory_order_release);
   }
+  // What kept it down is over: it may be asked at once.
+  if (engine_ready && (a.standing() & standing_engine_down) != 0) a.probe_at_ns.store(0, std::memory_order_relaxed);
   a.set_engine_reason(engine_ready ? std::string_view() : reason);
   change_standing(a, engine_ready ? 0u : standing_engine_down, standing_silent | (engine_ready ? standing_engine_down : 0u));
 }

@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "base/clock.hpp"
@@ -30,6 +31,7 @@ struct registry_settings {
   uint64_t monitor_interval_ns = 5 * ns_per_s;
   uint64_t stale_after_ns = 10 * ns_per_s;           // of agents' signals
   uint64_t duplicate_retry_ms = 5000;
+  uint32_t probation_after = 3;                      // failures in a row; 0 = never
   size_t names_per_agent = 64;                       // signal names one agent may publish
   size_t models = 16384;                             // pools; what agents offer beyond it is not served
 };
@@ -43,8 +45,6 @@ class link_control {
   virtual void kick_link(link::link_id, std::string code, std::string message, uint64_t retry_after_ms, bool final) = 0;
 };
 
-// Hears of comings and goings (admin feed, metrics). May not call the registry's changing functions.
-class fleet_observer {
 // Why an agent is not there any more.
 enum class departure {
   link_lost,  // the last link went; it may come back
@@ -53,6 +53,8 @@ enum class departure {
 };
 std::string_view to_string(departure);  // link_lost, removed, goodbye
 
+// Hears of comings and goings (admin feed, metrics). May not call the registry's changing functions.
+class fleet_observer {
  public:
   virtual ~fleet_observer() = default;
   virtual void on_registered(const std::shared_ptr<agent> &, bool again) { (void)again; }
@@ -120,11 +122,16 @@ class registry final : public link::directory {
   void record_outcome(agent &, const outcome_record &);
   // Feeds the latency estimator alone: rtt_ms of the record.
   void record_sample(agent &, const outcome_record &);
+  // Its engine answers: a stream has content. Ends a probation before the stream does.
+  void record_content(agent &, uint64_t generation);
 
   // Call every 100 ms at the latest: coalesced re-checks, stale sweep (1 s), health pass, history flush.
   void tick();
   // POST /admin/metrics/reset: zeroes counters and latency of all agents and wipes the stored records. `done` on any thread.
   void reset_counters(std::function<void(status)> done);
+  // The operator's drain of one agent: no new work, what runs goes on, also over reconnects and restarts of the agent, until it is
+  // called back or the router restarts. False: no such agent (calling back also works for one that has left). Any thread.
+  bool set_aside(std::string_view peer_id, bool on);
   void flush_history();                                            // queues a flush of all that changed
 
   void authenticate(link::auth_request, std::function<void(link::auth_decision)> reply) override;
@@ -173,6 +180,7 @@ class registry final : public link::directory {
   void check_health(uint64_t now, calls &);
   std::shared_ptr<pool> pool_for(const std::string &model);        // null: there are as many as settings.models
   bool change_standing(agent &, uint32_t set, uint32_t clear) const;  // refreshes its pools when something changed
+  void judge_streak(agent &) const;
   void set_foreign(agent &, const link::pong_info &) const;
   void notice(std::string_view peer_id, std::string text, calls &) const;
 
@@ -188,6 +196,7 @@ class registry final : public link::directory {
 
   mutable std::shared_mutex mutex_;
   text_map<member_ptr> members_;
+  std::unordered_set<std::string, text_hash, std::equal_to<>> set_aside_;
   text_map<std::weak_ptr<agent>> departed_;          // removed, but some lease may still be out
   std::unordered_map<link::link_id, member_ptr, link_hash> links_;
   uint64_t generations_ = 0;

@@ -10,6 +10,11 @@ api_error unauthorized(tenancy::denial why) {
   return make_error("unauthorized", "unauthorized");
 }
 
+api_error too_many_failures(uint64_t wait_s) {
+  return make_error("rate_limit_exceeded", "too many failed authentications from this address; this request's key was not looked at",
+                    "router", wait_s);
+}
+
 std::optional<api_error> model_refusal(const tenancy::client_key &key, std::string_view model) {
   if (key.may_use(model)) return std::nullopt;
   const std::string name = "'" + std::string(model) + "'";

@@ -258,13 +258,14 @@ void relay::take_usage(link::usage told) {
   for (uint64_t *n : {&usage_.prompt_tokens, &usage_.output_tokens, &usage_.cached_tokens}) *n = (*n + characters_a_token - 1) / characters_a_token;
 }
 
-void relay::end_attempt(attempt_result result) {
+void relay::end_attempt(attempt_result result, bool had_its_time) {
   if (!attempt_open_) return;
   attempt_open_ = false;
   if (committed_ || result == attempt_result::completed) settle_usage();
   routing::attempt_report report;
   report.what = result;
   report.exclude = exclude_;
+  report.had_its_time = had_its_time;
   report.prompt_tokens = usage_.prompt_tokens;
   report.output_tokens = usage_.output_tokens;
   session_->report(report);
@@ -318,13 +319,17 @@ void relay::on_exhausted(const routing::exhaustion &e) {
 
 void relay::on_timer() {
   if (!body_ && !session_) return on_body_failed(http::body_error::timed_out);  // the client's own slowness
-  if (stream_ && !sampled_) session_->sample(static_cast<double>(now_ns() - dispatched_ns_) / static_cast<double>(ns_per_ms));
-  // Blamed is only an agent that had the request and has not answered; a stream that runs is merely cut.
+  // Blamed is only an agent that had the request and has not answered; a stream that runs is merely cut. One that was asked late
+  // is not to blame for what was left to it, and that is no measure of it.
   const bool blame = stream_ && !committed_;
+  const uint64_t had_ns = now_ns() - dispatched_ns_;
+  const bool had_its_time = 2 * had_ns >= context_.options.request_timeout_ns;
+  if (blame) context_.records.on_attempt_failed(agent_, scan_.model, to_string(link::cause::deadline));
+  if (stream_ && !sampled_ && had_its_time) session_->sample(static_cast<double>(had_ns) / static_cast<double>(ns_per_ms));
   if (stream_) stream_->cancel(link::cause::deadline);
   stream_.reset();
   take_lease();
-  end_attempt(blame ? attempt_result::timed_out : attempt_result::cancelled);
+  end_attempt(blame ? attempt_result::timed_out : attempt_result::cancelled, had_its_time);
   const api_error error = make_error("request_timeout", "the request's deadline has passed");
   if (committed_) return break_off(ended::deadline, error);
   refuse(ended::deadline, error);

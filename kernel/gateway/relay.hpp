@@ -45,6 +45,7 @@ struct gateway_options {
   size_t pressed_stream_bytes = 64 * 1024;       // what one answer may hold while the byte budget is exceeded
 };
 
+class auth_throttle;
 class models_view;
 class relay;
 // The relays of one worker, in the order in which they began.
@@ -64,6 +65,7 @@ struct worker_context {
   request_scanner *scanner = nullptr;      // the worker's parser; set by the worker, as is what follows
   relay_list *live = nullptr;
   const models_view *models = nullptr;
+  auth_throttle *guesses = nullptr;        // null: nobody is held back; of all workers
 };
 
 inline std::string client_of(const worker_context &c, const http::exchange &e) {
@@ -110,6 +112,7 @@ class relay final : public http::responder,
   void on_data(std::string_view) override;
   void on_end(const link::usage &) override;
   void on_failed(const link::stream_failure &) override;
+  bool client_is_timed() const override { return exchange_.unwritten() > 0; }  // by the HTTP server
   // loop_timer: the deadline
   void on_timer() override;
 
@@ -135,7 +138,7 @@ class relay final : public http::responder,
   // The attempt is over and nothing of it was passed on.
   void retry(routing::attempt_result, api_error, std::string_view cause);
   void take_usage(link::usage told);
-  void end_attempt(routing::attempt_result);
+  void end_attempt(routing::attempt_result, bool had_its_time = true);
   void break_off(ended, const api_error &);   // after commit
   void refuse(ended, const api_error &);      // before commit; ends the exchange, nothing may follow
   void pass_on(int status, std::string body); // the engine's own refusal, unchanged; likewise

@@ -4,11 +4,21 @@
 #include <utility>
 
 #include "base/text.hpp"
+#include "gateway/auth_throttle.hpp"
 #include "gateway/key_rules.hpp"
 
 namespace hive::gateway {
 
 namespace {
+
+uint64_t wait_after_failures(const worker_context &c, const http::exchange &e) {
+  const uint64_t now = now_ns();
+  return c.guesses == nullptr || c.guesses->nobody_waits(now) ? 0 : c.guesses->wait_s(client_of(c, e), now);
+}
+
+void count_failure(const worker_context &c, const http::exchange &e) {
+  if (c.guesses != nullptr) c.guesses->failed(client_of(c, e), now_ns());
+}
 
 // Nothing is left to do for an answer that was complete at once.
 struct answered final : http::responder {};
@@ -32,9 +42,11 @@ class admin_relay final : public http::responder, private loop_timer {
   ~admin_relay() override { *alive_ = nullptr; }
 
   void start() {
+    if (const uint64_t wait_s = wait_after_failures(context_, exchange_)) return refuse(too_many_failures(wait_s));
     context_.home.arm(*this, started_ns_ + context_.options.request_timeout_ns);
-    if (port_.opens(request_.authorization)) exchange_.read_body(admin_port::max_body_bytes);
-    else ask();
+    if (port_.opens(request_.authorization)) return exchange_.read_body(admin_port::max_body_bytes);
+    if (!request_.authorization.empty()) count_failure(context_, exchange_);
+    ask();
   }
 
   void on_body(http::body_ptr body) override {
@@ -73,12 +85,20 @@ class admin_relay final : public http::responder, private loop_timer {
     finish(answer);
   }
 
+  void refuse(const api_error &error) {
+    admin_answer answer;
+    answer.status = error.status;
+    answer.body = error_body(error, dialect::openai, request_.request_id);
+    answer.fields.emplace_back("Retry-After", std::to_string(error.retry_after_s));
+    finish(answer);
+  }
+
   void finish(const admin_answer &answer) {
     disarm();
     *alive_ = nullptr;
     record(answer.status, answer.route.empty() ? "/admin" : answer.route,
            answer.status < 400     ? ended::completed
-           : answer.status == 401 ? ended::rejected_auth
+           : answer.status == 401 || answer.status == 429 ? ended::rejected_auth
            : answer.status < 500  ? ended::rejected_request
                                   : ended::failed);
     std::vector<http::field> fields = {{"Content-Type", answer.content_type}, {"X-Request-ID", request_.request_id}};
@@ -93,7 +113,7 @@ class admin_relay final : public http::responder, private loop_timer {
     r.route = route;
     r.started_as = "/admin";
     r.client = request_.client;
-    r.tenant = status == 401 ? "" : "admin";
+    r.tenant = how == ended::rejected_auth ? "" : "admin";
     r.status = status;
     r.how = how;
     r.started_unix_ms = started_unix_ms_;
@@ -138,8 +158,13 @@ void worker::on_request(http::exchange &exchange) {
   const route &r = *match.found;
   tenancy::caller who;
   if (r.kind != route_kind::health && r.kind != route_kind::ready && r.kind != route_kind::admin) {
+    if (const uint64_t wait_s = wait_after_failures(context_, exchange))
+      return refuse(exchange, r.label, request_id, speaks, too_many_failures(wait_s));
     tenancy::admission admitted = keys_->admit(exchange.head().fields, unix_ms());
-    if (!admitted.who) return refuse(exchange, r.label, request_id, speaks, unauthorized(admitted.why));
+    if (!admitted.who) {
+      if (admitted.looked_up) count_failure(context_, exchange);
+      return refuse(exchange, r.label, request_id, speaks, unauthorized(admitted.why));
+    }
     who = std::move(admitted.who);
   }
   switch (r.kind) {
@@ -219,11 +244,12 @@ void worker::show_model(http::exchange &exchange, const route &r, const std::str
 
 void worker::refuse(http::exchange &exchange, std::string_view route, const std::string &request_id, dialect speaks,
                     const api_error &error, std::string_view allow, const tenancy::client_key *who) {
-  answer(exchange, route, request_id, error.status, error_body(error, speaks, request_id), error.code, allow, who);
+  answer(exchange, route, request_id, error.status, error_body(error, speaks, request_id), error.code, allow, who, error.retry_after_s);
 }
 
 void worker::answer(http::exchange &exchange, std::string_view route, const std::string &request_id, int status,
-                    std::string_view body, std::string_view code, std::string_view allow, const tenancy::client_key *who) {
+                    std::string_view body, std::string_view code, std::string_view allow, const tenancy::client_key *who,
+                    uint64_t retry_after_s) {
   const std::string client = client_of(context_, exchange);
   request_record record;
   record.request_id = request_id;
@@ -236,7 +262,8 @@ void worker::answer(http::exchange &exchange, std::string_view route, const std:
   }
   record.status = status;
   record.error_code = code;
-  record.how = status < 400 ? ended::completed : status == 401 ? ended::rejected_auth : ended::rejected_request;
+  const bool guess = status == 401 || (status == 429 && who == nullptr);
+  record.how = status < 400 ? ended::completed : guess ? ended::rejected_auth : ended::rejected_request;
   record.started_unix_ms = unix_ms();
   record.duration_ns = now_ns() - exchange.arrived_ns();
   context_.records.on_started(record.method, route);
@@ -244,9 +271,28 @@ void worker::answer(http::exchange &exchange, std::string_view route, const std:
   std::vector<http::field> fields = {{"Content-Type", "application/json; charset=utf-8"}, {"X-Request-ID", request_id}};
   if (!allow.empty()) fields.push_back({"Allow", allow});
   if (status == 401) fields.push_back({"WWW-Authenticate", "Bearer realm=\"hivenet-router\""});
-  if (status == 503) fields.push_back({"Retry-After", "1"});
+  const std::string wait = std::to_string(status == 503 ? 1 : retry_after_s);
+  if (wait != "0") fields.push_back({"Retry-After", wait});
   exchange.serve(std::make_unique<answered>());
   exchange.respond({status, fields}, body);
+}
+
+// What it asked for is not known, so it is nobody's, of no method and of no route.
+std::string worker::on_head_refused(int status, std::string_view client_address, uint64_t began_ns) {
+  std::string request_id = make_uuid();
+  const std::string client = context_.proxies.client_of(client_address, {});
+  request_record record;
+  record.request_id = request_id;
+  record.route = "unmatched";
+  record.client = client;
+  record.status = status;
+  record.error_code = "request_invalid";
+  record.how = ended::rejected_request;
+  record.duration_ns = now_ns() - began_ns;
+  record.started_unix_ms = unix_ms() - record.duration_ns / ns_per_ms;
+  context_.records.on_started(record.method, record.route);
+  context_.records.on_finished(record);
+  return request_id;
 }
 
 std::string worker::refusal_body(int status, std::string_view what) {

@@ -28,6 +28,7 @@ class worker final : public http::service {
 
   void on_request(http::exchange &) override;
   std::string refusal_body(int status, std::string_view what) override;
+  std::string on_head_refused(int status, std::string_view client_address, uint64_t began_ns) override;
   // For requests from now on; those under way keep what they were let in with.
   void set_keys(std::shared_ptr<const tenancy::keyring> keys) { keys_ = std::move(keys); }
   // Inference is refused from now on; what runs goes on.
@@ -39,7 +40,7 @@ class worker final : public http::service {
 
  private:
   void answer(http::exchange &, std::string_view route, const std::string &request_id, int status, std::string_view body,
-              std::string_view code, std::string_view allow = {}, const tenancy::client_key *who = nullptr);
+              std::string_view code, std::string_view allow = {}, const tenancy::client_key *who = nullptr, uint64_t retry_after_s = 0);
   void refuse(http::exchange &, std::string_view route, const std::string &request_id, dialect, const api_error &,
               std::string_view allow = {}, const tenancy::client_key *who = nullptr);
   void show_model(http::exchange &, const route &, const std::string &request_id, const std::string &id, dialect,

@@ -151,7 +151,10 @@ void connection::on_read(const boost::system::error_code &error, size_t n) {
     if (decoder_.done()) finish_body();
     else if (!count_body()) body_failed(body_error::over_budget);
   } else if (!into_body) {  // else: the tail of a body that has failed already
-    if (input_ == input::head && buffered() == 0) await_input(now_ns() + core_->limits.header_timeout_ns);
+    if (input_ == input::head && buffered() == 0) {
+      head_began_ns_ = now_ns();
+      await_input(head_began_ns_ + core_->limits.header_timeout_ns);
+    }
     if (input_ == input::body) await_input(now_ns() + core_->limits.body_idle_timeout_ns);
     in_end_ += n;
   }
@@ -325,9 +328,10 @@ void connection::refuse(int status, std::string_view what) {
   close_after_ = true;
   input_ = input::held;  // nothing after a bad head can be trusted
   suppress_body_ = false;
-  const field fields[] = {{"Content-Type", "application/json; charset=utf-8"}};
+  const std::string id = core_->handler.on_head_refused(status, client_address_, head_began_ns_);
+  const field fields[] = {{"Content-Type", "application/json; charset=utf-8"}, {"X-Request-ID", id}};
   const std::string body = core_->handler.refusal_body(status, what);
-  respond({status, fields}, body);
+  respond({status, std::span(fields, id.empty() ? 1 : 2)}, body);
 }
 
 // The end of a turn: what the service's calls asked for is done here, outside its callbacks.
@@ -367,7 +371,8 @@ void connection::next_request() {
   added_fields_.clear();  // a head that is refused has none
   if (buffered() == 0) parser_.release(kept_head);
   return_buffers();
-  await_input(now_ns() + (buffered() > 0 ? core_->limits.header_timeout_ns : core_->limits.idle_timeout_ns));
+  head_began_ns_ = now_ns();
+  await_input(head_began_ns_ + (buffered() > 0 ? core_->limits.header_timeout_ns : core_->limits.idle_timeout_ns));
   process();
 }
 

@@ -139,6 +139,8 @@ class connection final : public exchange, private detail::hook {
   void on_written(const boost::system::error_code &, size_t n);
   void after_flush();
   void on_write_timer();
+  void watch_write();              // the socket has taken bytes, and there are more
+  uint64_t write_look_ns() const { return core_->limits.write_stall_timeout_ns / 4; }
   void start_linger();
   void close() { shut(gone::failed); }
   // Pipelined requests wait, because their client does not take the answers that are there.
@@ -170,6 +172,7 @@ class connection final : public exchange, private detail::hook {
   std::string in_;                // storage; bytes in [in_begin_, in_end_) are unread
   size_t in_begin_ = 0, in_end_ = 0;
   size_t head_searched_ = 0;
+  uint64_t head_began_ns_ = 0;
   bool reading_ = false;
   bool reading_into_body_ = false;
   bool input_ended_ = false;      // the client shut down its side and that is allowed
@@ -206,6 +209,7 @@ class connection final : public exchange, private detail::hook {
   bool writing_ = false;
   size_t sent_at_once_ = 0;       // went without waiting and is not settled yet
   uint64_t write_deadline_ = never_ns;
+  int unacknowledged_ = 0;        // bytes in the kernel's queue at the last look; 0 = not looked since the socket took some
   byte_claim claim_;              // on the buffers
 
   turn turn_{*this};

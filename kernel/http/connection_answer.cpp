@@ -1,5 +1,7 @@
 #include <boost/asio/buffer.hpp>
 #include <charconv>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 #include <utility>
 
 #include "base/text.hpp"
@@ -196,8 +198,7 @@ void connection::send_rest() {
     return core_->home.at_turn_end(turn_);
   }
   if (!error) sent_ += n;
-  write_deadline_ = now_ns() + core_->limits.write_stall_timeout_ns;
-  if (!write_timer_.armed()) core_->home.arm(write_timer_, write_deadline_);
+  watch_write();
   // An error is met again there.
   socket_.async_write_some(boost::asio::buffer(sending_.data() + sent_, sending_.size() - sent_), write_done{self_ptr(this)});
 }
@@ -266,13 +267,25 @@ void connection::after_flush() {
   }
 }
 
+void connection::watch_write() {
+  const uint64_t now = now_ns();
+  write_deadline_ = now + core_->limits.write_stall_timeout_ns;
+  unacknowledged_ = 0;
+  if (!write_timer_.armed()) core_->home.arm(write_timer_, now + write_look_ns());
+}
+
+// The socket says that it can be written to only when much of the kernel's buffer is free, which a slow reader may need minutes
+// for: so what the client has acknowledged is looked at, too.
 void connection::on_write_timer() {
   if (!writing_ || sent_at_once_ > 0 || input_ == input::closed) return;  // what has gone already waits for its turn only
-  if (now_ns() < write_deadline_) {
-    core_->home.arm(write_timer_, write_deadline_);
-  } else {
-    shut(gone::client_slow);
+  const uint64_t now = now_ns();
+  int queued = 0;
+  if (::ioctl(socket_.native_handle(), SIOCOUTQ, &queued) == 0) {
+    if (queued < unacknowledged_) write_deadline_ = now + core_->limits.write_stall_timeout_ns;
+    unacknowledged_ = queued;
   }
+  if (now >= write_deadline_) return shut(gone::client_slow);
+  core_->home.arm(write_timer_, std::min(write_deadline_, now + write_look_ns()));
 }
 
 // Closing with unread bytes in the kernel would reset the connection and may take the answer with it: read on for a while.
@@ -300,10 +313,8 @@ void connection::shut(gone why) {
   const std::unique_ptr<responder> told = std::move(responder_);
   const bool was_serving = std::exchange(serving_, false);
   count_busy();
-  if (was_serving) {
-    if (why == gone::client_left) ++core_->counters.client_gone;
-    if (why == gone::client_slow) ++core_->counters.client_slow;
-  }
+  if (was_serving && why == gone::client_left) ++core_->counters.client_gone;
+  if (why == gone::client_slow) ++core_->counters.client_slow;  // also one whose answer was complete here
   core_->on_closed(*core_);
   if (was_serving && told) told->on_gone(why);
 }

@@ -5,6 +5,7 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ip/v6_only.hpp>
 #include <charconv>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include "http/connection.hpp"
@@ -13,6 +14,8 @@ namespace hive::http {
 
 namespace {
 using boost::asio::ip::tcp;
+// What the kernel takes ahead of what the network does; the rest waits here, where it is counted and stops its own engine.
+constexpr int unsent_low_water = 128 * 1024;
 constexpr uint64_t accept_pause_ns = 100 * ns_per_ms;  // when descriptors or memory run out
 
 // "HOST:PORT", "[IPv6]:PORT", ":PORT".
@@ -91,6 +94,8 @@ class server::impl {
       const int on = 1;
       ::setsockopt(acceptor_.native_handle(), SOL_SOCKET, SO_REUSEPORT, &on, sizeof on);
     }
+    // Inherited by what it accepts.
+    ::setsockopt(acceptor_.native_handle(), IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent_low_water, sizeof unsent_low_water);
     acceptor_.bind(*endpoint, error);
     if (error && any) {
       any = false;

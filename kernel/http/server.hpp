@@ -19,7 +19,7 @@ struct server_limits {
   uint64_t header_timeout_ns = 10 * ns_per_s;        // first byte of a head to its end: 408, close
   uint64_t idle_timeout_ns = 120 * ns_per_s;         // a kept connection with no request: closed
   uint64_t body_idle_timeout_ns = 30 * ns_per_s;     // between two reads of a body: 408, close
-  uint64_t write_stall_timeout_ns = 60 * ns_per_s;   // unwritten bytes and no progress: gone (client_slow)
+  uint64_t write_stall_timeout_ns = 60 * ns_per_s;   // unwritten bytes and the client takes none: gone (client_slow)
   size_t max_connections = 10'000;                   // accepting pauses beyond
   bool half_close_is_gone = true;                    // a client that shuts down its sending side has left
   byte_share *memory = nullptr;                      // counts bodies and unsent answers; outlives them. Null: not counted
@@ -83,6 +83,12 @@ class service {
   virtual void on_request(exchange &) = 0;
   // A head that never became a request (431, 400, 408, ...): the JSON body to send with that status.
   virtual std::string refusal_body(int status, std::string_view what) = 0;
+  // Such a head was refused, for who keeps a record of it. `began_ns`: its first byte. Returns what to send as X-Request-ID; "" =
+  // nothing.
+  virtual std::string on_head_refused(int status, std::string_view client_address, uint64_t began_ns) {
+    (void)status, (void)client_address, (void)began_ns;
+    return {};
+  }
 
  protected:
   ~service() = default;

@@ -97,7 +97,7 @@ class server_test : public testing::Test {
   ~server_test() override {
     thread_.on_loop([&] { server_.reset(); });
   }
-  raw_socket connect(int receive_buffer = 0) { return raw_socket::to(port_, receive_buffer); }
+  raw_socket connect(int receive_buffer = 0, int segment = 0) { return raw_socket::to(port_, receive_buffer, segment); }
   static std::string get(const std::string &path, const std::string &fields = "", const std::string &method = "GET") {
     return method + " " + path + " HTTP/1.1\r\nHost: h\r\n" + fields + "\r\n";
   }

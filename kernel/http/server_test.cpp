@@ -252,6 +252,28 @@ TEST_F(server_test, a_reader_that_stops_is_slow_and_then_gone) {
   thread_.on_loop([&] { EXPECT_EQ(server_->counters().client_slow, 1u); });
 }
 
+// Naive variant: progress is what the socket takes, and that takes nothing until a third of the kernel's buffer is free.
+TEST_F(server_test, a_reader_that_takes_little_at_a_time_is_not_slow_until_it_stops) {
+  server_limits limits;
+  limits.write_stall_timeout_ns = ns_per_s;  // the reader's kernel tells of its progress in steps of about half a second
+  start(limits);
+  for (const char *path : {"/stall", "/huge"}) {  // a stream, and an answer that was complete at once
+    auto c = connect(4096, 1400);
+    c.send(get(path));
+    const uint64_t begin = now_ns();
+    for (uint64_t step = 1; step <= 60; ++step) {  // 20 KB/s for three times the limit
+      ASSERT_GT(c.take(1024), 0u) << path << " was cut after " << (now_ns() - begin) / ns_per_ms << " ms";
+      for (uint64_t now; (now = now_ns()) < begin + step * 50 * ns_per_ms;)
+        std::this_thread::sleep_for(std::chrono::nanoseconds(begin + step * 50 * ns_per_ms - now));
+    }
+    const uint64_t stopped = now_ns();
+    const uint64_t before = path[1] == 's' ? 0 : 1;
+    uint64_t slow = before;
+    while (slow == before && now_ns() < stopped + 5 * ns_per_s) thread_.on_loop([&] { slow = server_->counters().client_slow; });
+    EXPECT_EQ(slow, before + 1) << path << ": who stops is slow, whether its answer is complete here or not";
+  }
+}
+
 TEST_F(server_test, an_aborted_stream_ends_without_its_last_chunk) {
   start();
   auto c = connect();

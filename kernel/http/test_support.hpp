@@ -29,9 +29,11 @@ class raw_socket {
   explicit raw_socket(int fd) : fd_(fd) {}
   raw_socket(raw_socket &&other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
   ~raw_socket() { close(); }
-  static raw_socket to(uint16_t port, int receive_buffer = 0) {
+  // `segment`: the largest TCP segment, as if the loopback were a network; 0 = the loopback's own 64 KiB.
+  static raw_socket to(uint16_t port, int receive_buffer = 0, int segment = 0) {
     const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
     if (receive_buffer > 0) ::setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof receive_buffer);
+    if (segment > 0) ::setsockopt(fd, IPPROTO_TCP, TCP_MAXSEG, &segment, sizeof segment);
     const int on = 1;
     ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     sockaddr_in a{};
@@ -76,6 +78,13 @@ class raw_socket {
     }
     piece.resize(static_cast<size_t>(n));
     return piece;
+  }
+  // At most n bytes, in one read.
+  size_t take(size_t n) {
+    std::string piece(n, '\0');
+    pollfd p{fd_, POLLIN, 0};
+    const ssize_t got = ::poll(&p, 1, patience_ms) == 1 ? ::recv(fd_, piece.data(), n, 0) : 0;
+    return got > 0 ? static_cast<size_t>(got) : 0;
   }
   std::string until(std::string_view mark) {
     while (seen_.find(mark) == std::string::npos) {

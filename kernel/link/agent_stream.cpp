@@ -240,7 +240,7 @@ void incoming_stream::on_record(const record &r) {
     case kind::body: return on_body(r);
     case kind::credit:
       credit.add(r.credit);
-      if (headed_ && credit.open()) disarm();
+      if (headed_) disarm();  // it was heard of: watch_stall begins anew
       push();
       tell_writable();
       watch_stall();

@@ -47,6 +47,13 @@ class receive_window {
     view_ += step;
     return step;
   }
+  // All that is owed, however little.
+  uint32_t give_all() {
+    const auto step = static_cast<uint32_t>(std::clamp<int64_t>(owed_, 0, UINT32_MAX));
+    owed_ -= step;
+    view_ += step;
+    return step;
+  }
   // Growing is granted with the next step; shrinking is kept back from what comes home, so it never takes credit away.
   void resize(uint32_t bytes) {
     owed_ += static_cast<int64_t>(bytes) - size_;

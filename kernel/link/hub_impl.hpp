@@ -53,6 +53,7 @@ class hub_stream final : public sender, private loop_timer {
   void give_up(kind tell, cause why, std::string message, bool reached_engine);
   void start_closing(kind tell, cause why);
   void give_back(uint32_t bytes);
+  void speak_for_the_client();
   // Takes the stream out of the tables and lets go of the slot; the object lives to the end of the turn.
   void leave_tables();
   void let_go();                                  // of the slot

@@ -74,12 +74,20 @@ void hub_stream::on_timer() {
       return give_up(kind::cancel, cause::open_timeout, "the agent did not answer OPEN in time", true);
     }
     case phase::running:
+      if (events_ != nullptr && events_->client_is_timed()) return speak_for_the_client();
       return give_up(kind::cancel, cause::client_slow, "the client took no bytes for the stream write timeout", true);
     case phase::closing:
       return hub_.protocol_fault(link_, "a stream was left closing for too long: no answer to CANCEL");
     case phase::unsent:
     case phase::over: return;
   }
+}
+
+// The agent times us. What little is owed goes now; a CREDIT of nothing says that the stream is wanted.
+void hub_stream::speak_for_the_client() {
+  const uint32_t step = receive_.give_all();
+  link_.append({.what = kind::credit, .stream = id_, .credit = step, .seq = seq_out_++}, {}, {});
+  if (receive_.view() <= 0) hub_.loop_.arm_in(*this, hub_.options.write_timeout_ns);
 }
 
 void hub_stream::consumed(size_t bytes) {

@@ -216,7 +216,8 @@ struct client final : stream_events {
   size_t got = 0, unread = 0, max_unread = 0;
   int heads = 0, ends = 0, status = 0;
   double rtt_ms = 0;
-  bool reads = true, keep = false, cancel_at_head = false, cancel_at_data = false;
+  bool client_is_timed() const override { return timed; }
+  bool reads = true, keep = false, cancel_at_head = false, cancel_at_data = false, timed = false;
   usage tokens;
   cause failed = cause::none;
   stream_failure failure;

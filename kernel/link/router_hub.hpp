@@ -26,7 +26,7 @@ struct hub_options {
   uint64_t auth_limit_ns = 3 * ns_per_s;
   uint32_t stream_window = 256 * 1024;
   uint32_t link_window = 1024 * 1024;        // start; 256 KiB .. 8 MiB
-  uint64_t write_timeout_ns = 60 * ns_per_s; // no credit for that long: client_slow
+  uint64_t write_timeout_ns = 60 * ns_per_s; // no credit for that long, and nobody times the client: client_slow
   bool slot_release_at_head = false;
   uint64_t router_boot_id = 0;               // the same on every worker
   uint32_t worker = 0;

@@ -74,6 +74,9 @@ class stream_events {
   virtual void on_data(std::string_view) = 0;    // borrowed for the call; give back with router_stream::consumed
   virtual void on_end(const usage &) = 0;
   virtual void on_failed(const stream_failure &) = 0;
+  // Asked when no credit went back for hub_options::write_timeout_ns. True: the client's socket is timed by what it takes, so
+  // the stream stays and the agent hears that it does.
+  virtual bool client_is_timed() const { return false; }
 
  protected:
   ~stream_events() = default;

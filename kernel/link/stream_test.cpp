@@ -338,6 +338,23 @@ TEST_F(link_stream, a_client_that_takes_nothing_ends_as_client_slow) {
   EXPECT_EQ(a.behind.last_cancel, cause::client_slow);
 }
 
+// Naive variant: who takes 64 KiB in more time than the limit is slow, though it takes.
+TEST_F(link_stream, a_client_that_is_timed_elsewhere_keeps_its_stream_at_both_ends) {
+  b.options.write_timeout_ns = 20 * ns_per_ms;
+  b.agent_options.stream_write_timeout_ns = 60 * ns_per_ms;
+  b.start_hubs();
+  agent_side &a = b.up();
+  client c;
+  c.reads = false;
+  c.timed = true;
+  b.open(c, a, "/send/1000000");
+  b.until([&] { return c.over(); }, 400);
+  EXPECT_FALSE(c.over()) << "neither the router nor the agent has ended it";
+  c.timed = false;
+  EXPECT_TRUE(b.until([&] { return c.over(); }));
+  EXPECT_EQ(c.failed, cause::client_slow);
+}
+
 INSTANTIATE_TEST_SUITE_P(in_memory, link_over_transport,
                          ::testing::Values(+[]() -> std::unique_ptr<transport_factory> { return std::make_unique<fake_factory>(); }));
 

@@ -174,6 +174,34 @@ TEST_F(funnel, failed_and_barred_agents_stay_out_and_avoided_ones_come_last) {
   EXPECT_EQ(why(), "gate[5] prev_failures [prev_failed=2]");
 }
 
+// Naive variants: the idle one wins, and whoever fails at once is always idle; it is never asked again; a pool of such agents is empty.
+TEST_F(funnel, an_agent_on_probation_waits_for_its_probe_unless_there_is_nobody_else) {
+  compile("strategy: least-loaded");
+  for (const char *name : {"good", "bad", "worse"}) fleet_.add(pool_, name, 4);
+  occupy("good", 3);
+  const uint64_t later = now_ns() + 3600 * ns_per_s;
+  for (const char *name : {"bad", "worse"}) {
+    fleet::agent &a = *fleet_.agents[name];
+    a.counters.streak = 3;
+    a.probe_at_ns = later;
+    EXPECT_TRUE(a.judge_streak(3));
+    pool_->refresh(a);
+  }
+  EXPECT_EQ(find(), "good");
+  fleet_.agents["bad"]->probe_at_ns = 0;
+  EXPECT_EQ(find(), "bad") << "its probe is due, and it is the idle one";
+  occupy("bad", 1);
+  EXPECT_EQ(find(), "good") << "one at a time";
+  occupy("good", 1);
+  EXPECT_EQ(find(), "worse") << "nobody else has a slot";
+  occupy("worse", 1);
+  EXPECT_EQ(find(), "full");
+  fleet_.agents["bad"]->counters.streak = 0;
+  EXPECT_TRUE(fleet_.agents["bad"]->judge_streak(3));
+  pool_->refresh(*fleet_.agents["bad"]);
+  EXPECT_EQ(find(), "bad");
+}
+
 struct gate_case {
   const char *rule;
   double value;

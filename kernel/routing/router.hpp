@@ -57,6 +57,7 @@ class outcome_recorder {
   virtual ~outcome_recorder() = default;
   virtual void on_attempt(const attempt_outcome &) = 0;                  // once a lease
   virtual void on_sample(const latency_sample &) {}                      // at most once a lease, before on_attempt
+  virtual void on_content(const std::shared_ptr<fleet::agent> &, uint64_t /*generation*/) {}  // first of a stream, at most once a lease
   virtual void on_queue_wait(std::string_view /*model*/, uint64_t /*ns*/) {}   // waits that ended with a slot
   virtual void on_served(std::string_view /*model*/, bool /*by_fallback*/) {}
   virtual void on_exhausted(std::string_view /*model*/, std::string_view /*tenant*/, std::string_view /*code*/) {}

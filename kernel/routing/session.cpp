@@ -31,12 +31,13 @@ hive_status outcome_status(attempt_result what) {
   return HIVE_E_INTERNAL;
 }
 
-standing_effect effect_of(attempt_result what) {
-  switch (what) {
+standing_effect effect_of(const attempt_report &r) {
+  switch (r.what) {
     case attempt_result::completed: return standing_effect::success;
     case attempt_result::terminal:
     case attempt_result::refused:
     case attempt_result::cancelled: return standing_effect::neutral;
+    case attempt_result::timed_out: return r.had_its_time ? standing_effect::failure : standing_effect::neutral;
     default: return standing_effect::failure;
   }
 }
@@ -228,6 +229,7 @@ void session_impl::sample(double rtt_ms) {
 void session_impl::first_content() {
   if (!taken_ || told_first_) return;
   told_first_ = true;
+  recorder_.on_content(taken_, taken_generation_);
   hive_outcome o{};
   o.struct_size = sizeof o;
   o.phase = HIVE_PHASE_FIRST_TOKEN;
@@ -272,7 +274,7 @@ void session_impl::report(const attempt_report &r) {
   tell_end(outcome_status(r.what), r);
   const std::shared_ptr<fleet::agent> who = std::move(taken_);
   taken_.reset();
-  recorder_.on_attempt({who, taken_generation_, facts_.request_id, facts_.model, facts_.tenant, facts_.key_id, facts_.streaming, r.what, effect_of(r.what),
+  recorder_.on_attempt({who, taken_generation_, facts_.request_id, facts_.model, facts_.tenant, facts_.key_id, facts_.streaming, r.what, effect_of(r),
                         r.prompt_tokens, r.output_tokens});
   switch (r.what) {
     case attempt_result::completed:
@@ -282,9 +284,9 @@ void session_impl::report(const attempt_report &r) {
     case attempt_result::terminal:
     case attempt_result::broken:
     case attempt_result::cancelled:
+    case attempt_result::timed_out:  // nobody is asked after it, so it takes nothing from the model's retries
       finished_ = true;
       break;
-    case attempt_result::timed_out:
     case attempt_result::retryable:
       fail_here(who);
       break;

@@ -52,6 +52,7 @@ struct attempt_report {
   uint64_t prompt_tokens = 0;
   uint64_t output_tokens = 0;
   bool exclude = false;            // refused: never this agent again in this request; else once more if there is nobody else
+  bool had_its_time = true;        // timed_out: the agent had at least half of the request's time, so it is to blame
 };
 
 // The final word when nobody could serve: code of the error envelope and words for the client.

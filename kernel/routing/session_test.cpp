@@ -273,6 +273,13 @@ TEST_F(sessions, the_effect_on_the_agent_follows_the_cause) {
     EXPECT_EQ(recorder_.attempts.back().effect, effect);
     EXPECT_EQ(recorder_.attempts.back().rtt_ms, 5);
   }
+  // Naive variant (W11): whoever is asked last is blamed for the time that others took.
+  client late;
+  open(late, facts());
+  next(late);
+  late.flow->report({.what = attempt_result::timed_out, .prompt_tokens = 0, .output_tokens = 0, .exclude = false, .had_its_time = false});
+  late.slot.reset();
+  EXPECT_EQ(recorder_.attempts.back().effect, standing_effect::neutral);
 }
 
 TEST_F(sessions, charged_retries_stay_under_the_models_budget) {

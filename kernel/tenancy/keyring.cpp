@@ -62,13 +62,13 @@ const client_key *keyring::find(const digest32 &hash) const {
 }
 
 admission keyring::admit(std::span<const http::field> fields, uint64_t unix_ms) const {
-  if (mode_ == auth_mode::none) return {caller(shared_from_this(), keys_.data()), denial::none};
+  if (mode_ == auth_mode::none) return {caller(shared_from_this(), keys_.data()), denial::none, false};
   const credential given = credential_of(fields);
-  if (given.conflicting) return {nullptr, denial::two_credentials};
-  if (given.token.empty()) return {nullptr, denial::refused};
+  if (given.conflicting) return {nullptr, denial::two_credentials, false};
+  if (given.token.empty()) return {nullptr, denial::refused, false};
   const client_key *key = find(sha256(given.token));
-  if (key == nullptr || !key->usable_at(unix_ms)) return {nullptr, denial::refused};
-  return {caller(shared_from_this(), key), denial::none};
+  if (key == nullptr || !key->usable_at(unix_ms)) return {nullptr, denial::refused, true};
+  return {caller(shared_from_this(), key), denial::none, true};
 }
 
 }  // namespace hive::tenancy

@@ -26,6 +26,7 @@ using caller = std::shared_ptr<const client_key>;
 struct admission {
   caller who;                       // null when denied
   denial why = denial::none;
+  bool looked_up = false;           // a credential was compared with the keys
 };
 
 class keyring : public std::enable_shared_from_this<keyring> {

@@ -1,6 +1,7 @@
 """Row 8: retries end with the first content; a failure after it is told in the stream; an engine's no is an answer.
-The retry budget of a model is routing's own test (kernel/routing/session_test.cpp)."""
+Retries are bounded for each model."""
 import json
+import threading
 
 import pytest
 
@@ -277,4 +278,42 @@ def test_a_refusal_too_long_to_be_held_is_told_in_our_words(stack, engines, stre
         assert error["request_id"] == client.fields["x-request-id"]
         assert told(audit_of(stack, client), "rejected_by_engine", 422, "invalid_parameter")
     assert blameless(stack, agent)
+    wait_for("everything is returned", lambda: at_rest(stack))
+
+
+def test_a_storm_of_retries_is_stopped_by_the_models_budget(stack, engines):
+    """30 requests are under way when all engines of their model fail: 6 may be tried again (20 %), each on two more agents, and the others end
+    with the error they have. The probation of agents is switched off here: that is row 5.
+
+    Naive variant: every request is tried three times, and an outage triples the load of what is left.
+    """
+    count, share = 30, 6
+    arrived, guard = [], threading.Lock()
+    all_there, retries_there = threading.Event(), threading.Event()
+
+    def answer(chat):
+        with guard:
+            arrived.append(chat)
+            n = len(arrived)
+        if n == count:
+            all_there.set()
+        (all_there if n <= count else retries_there).wait(20)
+        chat.send(whole(b'{"error":{"message":"the rack is on fire","type":"InternalServerError","code":500}}', b"500 Internal Server Error"))
+        return True
+
+    stack.start_router("--probation-after", "0", "--max-tries-per-step", "3")
+    for i in range(3):
+        stack.start_agent(engines(answer).url, "--capacity", "50", identity=f"{i}.key", kind="openai")
+    clients = [Client(stack, stream=i % 2 == 0) for i in range(count)]
+    wait_for("those without a retry have ended", lambda: outcome(stack, "engine_error") == count - share)
+    assert len(arrived) == count + share
+    retries_there.set()
+    for c in clients:
+        with c:
+            c.finish()
+        error = json.loads(c.payload)["error"]
+        assert c.status == 502 and error["code"] == "backend_error" and "on fire" in error["message"], "the last error, not `no agents`"
+    assert len(arrived) == count + 2 * share
+    line = next(l for l in stack.router.log().splitlines() if "policy_exhausted" in l)
+    assert "retry budget exhausted" in line
     wait_for("everything is returned", lambda: at_rest(stack))

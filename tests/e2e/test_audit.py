@@ -7,6 +7,7 @@ import datetime
 import hashlib
 import json
 import os
+import re
 import signal
 import socket
 import threading
@@ -94,6 +95,26 @@ def test_every_way_to_end_has_its_line(trail):
         expect(line, tenant_id="" if number in (4, 6) else "default")
     assert wait_for("the admin's line", lambda: [l for l in lines(trail.trail.path) if l["tenant_id"] == "admin"])
     assert not {ID.format(8), ID.format(9)} & {l["request_id"] for l in lines(trail.trail.path)}
+
+
+def test_a_head_that_never_became_a_request_has_a_line_too(trail):
+    """Naive variant: the line is written by who answers requests, and this was none: whoever probes the edge leaves no trace."""
+    host, port = trail.url[7:].split(":")
+    heads = {b"no request at all\r\n\r\n": 400, b"GET / HTTP/1.1\r\nHost: x\r\nX-Long: " + b"x" * 40_000 + b"\r\n\r\n": 431,
+             b"GET / HTTP/2.5\r\nHost: x\r\n\r\n": 505,
+             b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n": 400}
+    for head, status in heads.items():
+        with socket.create_connection((host, int(port)), timeout=10) as s:
+            s.sendall(head)
+            answer = b""
+            while piece := s.recv(65536):
+                answer += piece
+        assert answer.startswith(b"HTTP/1.1 %d " % status), answer[:200]
+        name = re.search(rb"\r\nX-Request-ID: (\S+)\r\n", answer).group(1).decode()
+        expect(trail.trail.of(name), level="error", status_code=status, tenant_id="", key_id="", model="", agent_id="", error_code="request_invalid",
+               source_ip="127.0.0.1", ended="rejected_request")
+    assert trail.metric("http_server_heads_refused_total") == len(heads)
+    assert trail.metric("http_server_request_duration_seconds_count", method="OTHER", route="unmatched", status_code="400") == 2
 
 
 def test_a_stream_is_written_when_it_is_over_with_its_real_tokens(trail):

@@ -5,6 +5,7 @@ before the key is looked at, a filter on the list alone, the first of two creden
 """
 import hashlib
 import json
+import json
 import shlex
 import signal
 import socket
@@ -61,6 +62,31 @@ def guarded(stack):
     start(stack)
     stack.start_agent(stack.engine)
     return stack
+
+
+def test_who_guesses_is_made_to_wait_and_learns_nothing_meanwhile(stack):
+    """Naive variants: failures are counted and a right guess still opens; the count is of the proxy's address, or of the one that the
+    guesser writes; requests without a key, a scanner's or a browser's, lock their address out; /admin has a count of its own.
+    """
+    start(stack, DEFAULT, "--trusted-proxies", "127.0.0.0/8", "--auth-failures-per-minute", "5")
+    ask = lambda key, address, path="/v1/models": httpx.get(stack.url + path, headers={**(bearer(key) if key else {}), "X-Forwarded-For": address})
+    for _ in range(20):
+        assert ask(None, "192.0.2.1").status_code == 401
+    for n in range(5):
+        assert ask(f"sk-guess-{n}", "192.0.2.1", "/admin/health" if n == 4 else "/v1/models").status_code == 401
+    for path, key in (("/v1/models", ACME), ("/v1/models", "sk-guess"), ("/v1/chat/completions", ACME), ("/admin/health", ADMIN_KEY)):
+        answer = ask(key, "192.0.2.1", path) if "chat" not in path else httpx.post(
+            stack.url + path, headers={**bearer(key), "X-Forwarded-For": "192.0.2.1"}, json={"model": "sim-model"})
+        assert answer.status_code == 429 and answer.json()["error"]["code"] == "rate_limit_exceeded", (path, answer.text)
+        assert 1 <= int(answer.headers["retry-after"]) <= 12, "one more try every 60 / 5 s"
+    assert ask(ACME, "192.0.2.2").status_code == 200, "another address"
+    assert ask(ACME, "192.0.2.1, 192.0.2.2").status_code == 200, "what the guesser wrote itself does not count"
+    assert httpx.get(stack.url + "/health", headers={"X-Forwarded-For": "192.0.2.1"}).status_code == 200
+    assert stack.metric("hivenet_router_auth_throttled_total", surface="client") == 3
+    assert stack.metric("hivenet_router_auth_throttled_total", surface="admin") == 1
+    line = wait_for("an audit line", lambda: [l for l in (stack.folder / "audit.jsonl").read_text().splitlines() if '"status_code":429' in l])[0]
+    line = json.loads(line)
+    assert (line["source_ip"], line["tenant_id"], line["error_code"], line["ended"]) == ("192.0.2.1", "", "rate_limit_exceeded", "rejected_auth")
 
 
 def test_every_spelling_of_a_good_key_opens_and_everything_else_gets_one_401(guarded):

@@ -165,6 +165,43 @@ def test_a_leaving_agent_says_so_its_streams_finish_and_others_take_over(stack):
     assert stack.engine.state()["aborted"] == 0
 
 
+def test_the_operator_drains_one_agent_embedded_or_not_and_calls_it_back(stack):
+    """Naive variant: only a process can be drained, by SIGTERM: an embedded agent takes its router with it, and nothing brings one back."""
+    engines = [stack.start_engine("--max-num-seqs", "8") for _ in range(2)]
+    stack.start_router("--backend", engines[0].url)
+    agent = stack.start_agent(engines[1])
+    inside = stack.router.said["embedded"][0]["peer_id"]
+    wait_for("both", lambda: len([r for r in stack.table().values() if r["status"]["routable"]]) == 2)
+    for engine in engines:
+        engine.faults(step_ms=20)
+    for peer, engine, other in ((inside, engines[0], engines[1]), (agent.peer_id, engines[1], engines[0])):
+        stack.engine = engine
+        streams = [Stream(stack, 60) for _ in range(4)]
+        wait_for("all stream", lambda: all('"content":"token' in s.text for s in streams))
+        assert stack.row(peer)["status"]["active_requests"] > 0
+        answer = stack.admin(f"/admin/agents/{peer}/drain", "POST")
+        assert answer.status_code == 200 and answer.json()["status"]["standing"] == "drained by the operator"
+        before = other.state()["chats"]
+        for _ in range(4):
+            assert stack.chat(max_tokens=1).status_code == 200
+        assert other.state()["chats"] == before + 4, "the other one has them all"
+        assert all(s.whole() for s in streams), "what ran has finished"
+        wait_for("it is empty", lambda: stack.row(peer)["status"]["active_requests"] == 0)
+        row = {a["peer_id"]: a for a in stack.admin("/admin/agents").json()["agents"]}[peer]["status"]
+        assert not row["routable"] and row["healthy"] and row["backend_healthy"]
+        assert stack.admin(f"/admin/agents/{peer}/drain", "DELETE").json()["status"]["routable"]
+    stack.admin(f"/admin/agents/{agent.peer_id}/drain", "POST")
+    agent.stop()
+    again = stack.start_agent(engines[1], wait=False)
+    row = wait_for("back", lambda: (r := stack.table().get(again.peer_id)) and "unlinked" not in r["status"]["standing"] and r)
+    assert again.peer_id == agent.peer_id and row["status"]["standing"] == "drained by the operator", "a restart is no revocation"
+    assert stack.admin(f"/admin/agents/{again.peer_id}/drain", "DELETE").status_code == 200
+    wait_for("routable", lambda: stack.row(again.peer_id)["status"]["routable"])
+    assert stack.admin("/admin/agents/nobody/drain", "POST").status_code == 404
+    answer = stack.admin(f"/admin/agents/{inside}/drain")
+    assert answer.status_code == 405 and answer.headers["allow"] == "POST, DELETE"
+
+
 def test_an_agents_drain_is_bounded_and_costs_nobody_a_hang(stack):
     """Naive variant: it waits for ever, or its streams end like whole ones."""
     stack.engine = stack.start_engine()

@@ -30,11 +30,13 @@ def body_of(size, **more):
     return json.dumps({"model": "sim-model", "messages": [{"role": "user", "content": "x" * size}], **more}).encode()
 
 
-def connect(stack, receive_buffer=None):
+def connect(stack, receive_buffer=None, segment=None):
     host, port = stack.router.said["http"].rsplit(":", 1)
     s = socket.socket()
     if receive_buffer:
         s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+    if segment:  # the loopback's own are of 64 KiB, and so are then a reader's steps
+        s.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, segment)
     s.settimeout(20)
     s.connect((host, int(port)))
     return s
@@ -130,8 +132,8 @@ def test_a_body_is_held_once(stack):
 class Reader:
     """A streamed chat whose bytes are read only when told."""
 
-    def __init__(self, stack, tokens):
-        self.socket = connect(stack, receive_buffer=8192)
+    def __init__(self, stack, tokens, segment=None):
+        self.socket = connect(stack, receive_buffer=8192, segment=segment)
         body = body_of(1, stream=True, max_tokens=tokens)
         self.socket.sendall(post(len(body)) + body)
         self.seen = self.socket.recv(4096)
@@ -187,6 +189,35 @@ def test_a_reader_that_stands_still_ends_as_client_slow(stack):
     assert stack.engine.state()["bytes_written"] < 48 * MIB, "the engine's answer is cut off"
     assert stack.chat(max_tokens=1).status_code == 200
     reader.socket.close()
+
+
+def test_a_reader_of_10_kilobytes_a_second_keeps_its_stream_for_longer_than_the_limit(stack):
+    """Naive variant: progress is what the socket takes (a third of the kernel's buffer at once) or what credit comes back for
+    (64 KiB at once), either of which a slow reader needs longer for than the limit. (The reader's own kernel tells of its progress in
+    steps, too: here about every 2 s.)
+    """
+    start(stack, "--stream-write-timeout", "4s", engine=("--max-num-seqs", "64", "--kv-tokens", "1000000000", "--word", "w" * 16384),
+          agent=("--capacity", "8", "--stream-write-timeout", "4s"))
+    reader = Reader(stack, 6000, segment=1400)
+    begin = time.monotonic()
+    for step in range(1, 131):
+        assert reader.socket.recv(1024), f"cut after {time.monotonic() - begin:.1f} s"
+        time.sleep(max(0, begin + step * 0.1 - time.monotonic()))
+    assert ended(stack, "client_slow") == 0
+    wait_for("client_slow once it stops", lambda: ended(stack, "client_slow") == 1, limit=15)
+    assert stack.metric("http_server_clients_slow_total") == 1
+    parts.wait_for_rest(stack)
+    reader.socket.close()
+
+
+def test_a_buffered_answer_that_nobody_takes_counts_as_a_slow_client(stack):
+    """Naive variant: only an exchange under way is counted, and that of an answer which is complete in the router is over."""
+    start(stack, "--stream-write-timeout", "1s", engine=("--max-num-seqs", "64", "--kv-tokens", "1000000000", "--word", "w" * 16384))
+    s = connect(stack, receive_buffer=8192)
+    body = body_of(1, max_tokens=50)  # 800 KiB: held whole, then written at once
+    s.sendall(post(len(body)) + body)
+    wait_for("counted", lambda: stack.metric("http_server_clients_slow_total") == 1)
+    s.close()
 
 
 def test_without_a_write_timeout_a_slow_reader_may_take_its_time(stack):

@@ -221,3 +221,50 @@ def test_failures_are_samples_when_something_was_sent(stack):
     assert 600 < r < 1500
     after = samples_of(stack, 3)
     assert after == [] or after[0] < 400, "the time in the queue is none of the agent's"
+
+
+def test_who_is_asked_late_is_not_to_blame_for_the_deadline(stack):
+    """Naive variant (W11): the last agent asked gets a failure and a sample as long as what was left, whatever others did with the time."""
+    engines, agents = start_fleet(stack, 2, router_args=("--request-timeout", "1500ms"))
+    for engine in engines:
+        engine.faults(hang=True)
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(stack.chat)
+        first = wait_for("one has it", lambda: [i for i, e in enumerate(engines) if e.state()["chats"]])[0]
+        time.sleep(1)  # most of its time
+        engines[first].kill()
+        wait_for("the other has it", lambda: engines[1 - first].state()["chats"] == 1)
+        assert answer.result().status_code == 504
+    blamed, late = (stack.row(agents[i].peer_id)["universal"] for i in (first, 1 - first))
+    assert (blamed["failed_requests_total"], late["failed_requests_total"]) == (1, 0)
+    assert late["latency_state"] == "UNKNOWN" and late["consecutive_failures"] == 0
+    assert stack.metric("hivenet_router_routing_attempts_failed_total", cause="deadline") == 1
+
+
+def test_the_log_says_once_and_exactly_why_no_step_could_serve(stack):
+    """Naive variants: a line for each step or each try, also of requests that a later step served; the last step's reason alone."""
+    policy = stack.folder / "policy.yaml"
+    policy.write_text("""
+routing_policy: {strategy: least-loaded, match: {region: EU, tags: [fast]}}
+fallback_chain:
+  - {name: cool, strategy: least-loaded, exclude_if: {gpu_temperature_c: {gte: 0, on_missing: exclude}}}
+  - {name: once, strategy: least-loaded, max_tries: 1}
+""")
+    engine = stack.start_engine()
+    stack.start_router("--policy-file", policy)
+    stack.start_agent(engine, "--region", "US", "--tags", "prod")
+    lines = lambda: [l[l.index("policy_exhausted"):].strip() for l in stack.router.log().splitlines() if "policy_exhausted" in l]
+    assert stack.chat(max_tokens=1).status_code == 200 and lines() == [], "a later step has served it"
+    engine.faults(status=500)
+    asked = "0b5f6c1e-bbbb-4000-8000-000000000001"
+    answer = stack.chat(headers={"X-Request-ID": asked})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (502, "backend_error"), "the error that was made, not `no agents`"
+    assert wait_for("the line", lines) == [
+        f"policy_exhausted request_id={asked} model=sim-model capability=llm tenant=default chain=[routing_policy\u2192cool\u2192once] tried=3/3 "
+        'reason=routing_policy: gate[4] match [region(got="US",want="EU")=1] | cool: gate[7] exclude_if [gpu_temperature_c=1] | '
+        "once: max_tries exhausted"]
+    answer = stack.chat(model="nobody")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (404, "model_not_found")
+    assert wait_for("its line", lambda: lines()[1:])[0].endswith(
+        "reason=routing_policy: gate[1] model_filter [model_not_registered] | cool: gate[1] model_filter [model_not_registered] | "
+        "once: gate[1] model_filter [model_not_registered]")

@@ -1,0 +1,30 @@
+// Who gets less than all agents do: those that the operator drains, and those that fail again and again.
+#include "fleet/member.hpp"
+#include "fleet/registry.hpp"
+
+namespace hive::fleet {
+
+bool registry::set_aside(std::string_view peer_id, bool on) {
+  std::unique_lock lock(mutex_);
+  const member_ptr m = find_member(peer_id);
+  const auto known = set_aside_.find(peer_id);
+  if (!on && known != set_aside_.end()) set_aside_.erase(known);
+  else if (!m || !m->who) return false;
+  if (on) set_aside_.emplace(peer_id);
+  if (m && m->who) change_standing(*m->who, on ? standing_set_aside : 0u, on ? 0u : standing_set_aside);
+  return true;
+}
+
+// The capacity follows, and with it the rows of its pools and who waits there.
+void registry::judge_streak(agent &a) const {
+  if (!a.judge_streak(settings_.probation_after)) return;
+  for (const std::shared_ptr<pool> &p : *a.pools()) p->refresh(a);
+}
+
+void registry::record_content(agent &a, uint64_t generation) {
+  if (!a.on_probation() || generation <= a.removed_generation()) return;
+  a.counters.streak.store(0, std::memory_order_relaxed);
+  judge_streak(a);
+}
+
+}  // namespace hive::fleet

@@ -1,0 +1,49 @@
+// Who guesses keys is made to wait: so many failed authentications a minute an address, over clients' and admin keys and over all
+// workers; beyond that its requests are refused before their credential is looked at, a right one too, so that nothing can be
+// learned from the answer. Loopback is not counted: behind a proxy of this machine that nobody named (--trusted-proxies)
+// everybody is one address.
+//
+// Any thread. While nobody is over the limit a request costs one atomic read; failures take a lock. The table is bounded: of too
+// many addresses those are forgotten that have the least to wait for.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <string_view>
+#include <vector>
+
+namespace hive::gateway {
+
+class auth_throttle {
+ public:
+  explicit auth_throttle(uint64_t failures_a_minute);  // 0 = off
+  // An IPv4 address or an IPv6 /64; text that is no address is never held back.
+  void failed(std::string_view address, uint64_t now_ns);
+  // Whole seconds until this address may try again; 0 = now.
+  uint64_t wait_s(std::string_view address, uint64_t now_ns) const;
+
+  bool nobody_waits(uint64_t now_ns) const { return now_ns >= all_free_ns_.load(std::memory_order_relaxed); }
+
+  static constexpr size_t most_addresses = 4096;
+
+ private:
+  using name = std::array<uint8_t, 16>;
+  // Generic cell rate: each failure moves `due` one period on, from now or from where it was. A failure too many is one with
+  // `due` further ahead than a minute less a period.
+  struct entry {
+    name who{};
+    uint64_t due_ns = 0;
+  };
+  static constexpr size_t ways = 8;
+  static bool named(std::string_view address, name &);
+  size_t set_of(const name &) const;
+
+  const uint64_t period_ns_;
+  std::atomic<uint64_t> all_free_ns_{0};  // from then on nobody has to wait
+  mutable std::mutex mutex_;              // guards entries_
+  std::vector<entry> entries_;
+};
+
+}  // namespace hive::gateway
