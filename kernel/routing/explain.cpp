@@ -1,9 +1,7 @@
 #include "routing/explain.hpp"
 
-#include <boost/json/serialize.hpp>
-#include <boost/json/value.hpp>
-
 #include <algorithm>
+#include <charconv>
 #include <mutex>
 
 #include "base/clock.hpp"
@@ -16,7 +14,11 @@ namespace hive::routing {
 
 namespace {
 
-std::string number(double v) { return boost::json::serialize(boost::json::value(v)); }
+// The shortest text that reads back as the same number.
+std::string number(double v) {
+  char text[32];
+  return {text, std::to_chars(text, text + sizeof text, v).ptr};
+}
 
 std::string standing_text(uint32_t standing) {
   static constexpr std::pair<uint32_t, std::string_view> names[] = {

@@ -27,7 +27,7 @@ class explained : public testing::sessions {
 };
 
 TEST_F(explained, every_gate_names_what_it_keeps_out_and_what_would_let_it_in) {
-  start("routing_policy: {strategy: least-loaded, match: {region: eu}, exclude_if: {srtt: {gt: 100}}}");
+  start("routing_policy: {strategy: least-loaded, match: {region: eu}, exclude_if: {kv_cache_utilization: {gt: 0.5}}}");
   const auto eu = [](fleet::agent_info &i) { i.region = "eu"; };
   fleet_.add(pool_, "well", 4, eu);
   fleet_.add(pool_, "sick", 4, eu);
@@ -37,7 +37,7 @@ TEST_F(explained, every_gate_names_what_it_keeps_out_and_what_would_let_it_in) {
   fleet_.add(pool_, "full", 2, eu);
   occupy("full", 2);
   fleet_.add(pool_, "slow", 4, eu);
-  fleet_.signal(*pool_, "slow", "srtt_ms", 250);
+  fleet_.signal(*pool_, "slow", "kv_cache_utilization", 0.75);
 
   const explanation e = look();
   ASSERT_EQ(e.steps.size(), 1u);
@@ -54,7 +54,7 @@ TEST_F(explained, every_gate_names_what_it_keeps_out_and_what_would_let_it_in) {
                {"embeds", funnel_gate::capability, "capability_mismatch", "it serves embedding requests, this one needs llm"},
                {"far", funnel_gate::match, "region(got=\"us\",want=\"eu\")", "it must match the step: region(got=\"us\",want=\"eu\")"},
                {"full", funnel_gate::capacity, "at_capacity", "one of its 2 slots must get free"},
-               {"slow", funnel_gate::exclude_if, "srtt", "srtt_ms must not be gt 1E2 (it is 2.5E2)"}};
+               {"slow", funnel_gate::exclude_if, "kv_cache_utilization", "kv_cache_utilization must not be gt 0.5 (it is 0.75)"}};
   for (const auto &c : cases) {
     const agent_fate &a = of(s, c.name);
     EXPECT_EQ(a.stopped, c.gate) << c.name;
@@ -63,7 +63,7 @@ TEST_F(explained, every_gate_names_what_it_keeps_out_and_what_would_let_it_in) {
     EXPECT_FALSE(a.chosen) << c.name;
   }
   ASSERT_EQ(of(s, "slow").rules.size(), 1u);
-  EXPECT_EQ(of(s, "slow").rules[0].now.value, 250);
+  EXPECT_EQ(of(s, "slow").rules[0].now.value, 0.75);
   EXPECT_TRUE(of(s, "slow").rules[0].now.violated);
   EXPECT_TRUE(of(s, "well").rules[0].now.missing) << "a rule that passes is shown, too";
 }
