@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -12,6 +13,7 @@ struct token_usage {
   bool present = false;
   uint64_t prompt = 0;      // cache reads and creations included
   uint64_t completion = 0;
+  std::optional<uint64_t> cached;  // of the prompt, found in the engine's cache; not every engine tells
 };
 
 struct stream_facts {

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "http/answer_facts.hpp"
@@ -17,6 +18,9 @@ struct usage_report {
   static constexpr std::array<std::string_view, fields> names = {
       "prompt_tokens", "input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens",
       "completion_tokens", "output_tokens", "total_tokens"};
+  // Objects inside it that tell, under cached_name, how much of the prompt was cached.
+  static constexpr std::array<std::string_view, 2> details_names = {"prompt_tokens_details", "input_tokens_details"};
+  static constexpr std::string_view cached_name = "cached_tokens";
   static constexpr uint64_t most = 1ull << 40;  // no engine counts so far; sums of counts stay sums
 
   void set(field f, uint64_t n) {
@@ -25,7 +29,10 @@ struct usage_report {
   }
   bool has(field f) const { return (present & (1u << f)) != 0; }
 
+  void set_cached(uint64_t n) { cached = n < most ? n : most; }
+
   std::array<uint64_t, fields> value{};
+  std::optional<uint64_t> cached;
   unsigned present = 0;
 };
 

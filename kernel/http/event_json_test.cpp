@@ -103,6 +103,13 @@ class slow_reader {
     facts_.usage.present = true;
     if (prompt + read + made > 0) facts_.usage.prompt = prompt + read + made;
     facts_.usage.completion = std::max(facts_.usage.completion, completion);
+    if (uint64_t cached = 0; count("cache_read_input_tokens", cached)) facts_.usage.cached = cached;
+    for (const char *key : {"prompt_tokens_details", "input_tokens_details"}) {
+      dom::element details;
+      uint64_t n = 0;
+      if (!object_of(u, key, details) || details["cached_tokens"].get_uint64().get(n) != simdjson::SUCCESS) continue;
+      facts_.usage.cached = std::min<uint64_t>(n, 1ull << 40);
+    }
   }
 
   void choice(dom::element c) {
@@ -164,7 +171,8 @@ scan_result scan_event(std::string_view json, stream_facts &facts) {
 std::string shown(const stream_facts &f) {
   return std::string("content ") + (f.content ? "1" : "0") + " error " + (f.error ? "1" : "0") + " done " + (f.done ? "1" : "0") + " finished " +
          (f.finished ? "1" : "0") + " unread " + (f.unread ? "1" : "0") + " usage " + (f.usage.present ? "1 " : "0 ") +
-         std::to_string(f.usage.prompt) + "/" + std::to_string(f.usage.completion) + " delta " + std::to_string(f.delta_bytes) + " in " +
+         std::to_string(f.usage.prompt) + "/" + std::to_string(f.usage.completion) + " cached " +
+         (f.usage.cached ? std::to_string(*f.usage.cached) : "?") + " delta " + std::to_string(f.delta_bytes) + " in " +
          std::to_string(f.delta_pieces) + " events " + std::to_string(f.events) + " error_text " + f.error_text;
 }
 
@@ -329,7 +337,7 @@ class generator {
         "choices", "choices", "delta", "delta", "content", "text", "error", "usage", "type", "object", "finish_reason", "reasoning",
         "reasoning_content", "refusal", "tool_calls", "function", "function_call", "arguments", "message", "response", "content_block", "item",
         "thinking", "partial_json", "stop_reason", "prompt_tokens", "completion_tokens", "input_tokens", "output_tokens", "total_tokens",
-        "cache_read_input_tokens", "cache_creation_input_tokens", "meta", "id", "index", ""};
+        "cache_read_input_tokens", "cache_creation_input_tokens", "prompt_tokens_details", "input_tokens_details", "cached_tokens", "meta", "id", "index", ""};
     std::string k = keys[below(static_cast<unsigned>(keys.size()))];
     if (below(40) == 0 && !k.empty()) k = "\\u00" + std::string(k[0] < 'p' ? "6" : "7") + "0123456789abcdef"[k[0] & 15] + k.substr(1);
     return "\"" + k + "\"";
@@ -366,7 +374,7 @@ class generator {
   std::string usual_value(const std::string &name, int depth) {
     if (depth > 5) return value(depth);
     if (name == "\"choices\"" || name == "\"tool_calls\"") return "[" + object(depth + 1) + "]";
-    if (name == "\"delta\"" || name == "\"usage\"" || name == "\"function\"") return object(depth + 1);
+    if (name == "\"delta\"" || name == "\"usage\"" || name == "\"prompt_tokens_details\"" || name == "\"function\"") return object(depth + 1);
     if (name == "\"error\"") return "null";
     return name.find("tokens") == std::string::npos ? string() : std::to_string(below(1000));
   }
@@ -454,6 +462,30 @@ TEST(event_json, usage_of_every_kind_of_answer) {
     EXPECT_EQ(found.present, c.present) << c.json;
     EXPECT_EQ(found.prompt, c.prompt) << c.json;
     EXPECT_EQ(found.completion, c.completion) << c.json;
+  }
+}
+
+TEST(event_json, cached_prompt_tokens_where_the_engine_tells) {
+  const struct {
+    std::string json;
+    std::optional<uint64_t> cached;
+  } cases[] = {
+      {R"({"usage":{"prompt_tokens":7,"completion_tokens":3,"prompt_tokens_details":{"cached_tokens":4,"audio_tokens":9}}})", 4},
+      {R"({"usage":{"prompt_tokens":7,"prompt_tokens_details":{"cached_tokens":0}}})", 0},
+      {R"({"usage":{"input_tokens":7,"input_tokens_details":{"cached_tokens":5},"output_tokens":1}})", 5},
+      {R"({"usage":{"input_tokens":7,"cache_read_input_tokens":30,"output_tokens":1}})", 30},
+      {R"({"usage":{"prompt_tokens":7,"prompt_tokens_details":null}})", std::nullopt},
+      {R"({"usage":{"prompt_tokens":7,"prompt_tokens_details":{"cached_tokens":null}}})", std::nullopt},
+      {R"({"usage":{"prompt_tokens":7,"prompt_tokens_details":{"x":{"cached_tokens":4}}}})", std::nullopt},
+      {R"({"usage":{"prompt_tokens":7,"cached_tokens":4}})", std::nullopt},
+      {R"({"usage":{"prompt_tokens":7,"completion_tokens":3}})", std::nullopt},
+      {R"({"usage":{"prompt_tokens":7,"prompt_tokens_details":{"cached_tokens":-4}}})", std::nullopt},
+  };
+  for (const auto &c : cases) {
+    EXPECT_EQ(usage_of_answer(exact(c.json)).cached, c.cached) << c.json;
+    stream_facts facts;
+    parse_event(c.json, facts);
+    EXPECT_EQ(facts.usage.cached, c.cached) << c.json;
   }
 }
 

@@ -50,6 +50,11 @@ void merge_object(const dom::object &counts, token_usage &usage) {
     uint64_t n = 0;
     if (counts[usage_report::names[f]].get_uint64().get(n) == simdjson::SUCCESS) report.set(static_cast<usage_report::field>(f), n);
   }
+  for (const std::string_view name : usage_report::details_names) {
+    dom::object details;
+    uint64_t n = 0;
+    if (object_at(counts, name, details) && details[usage_report::cached_name].get_uint64().get(n) == simdjson::SUCCESS) report.set_cached(n);
+  }
   merge_usage(report, usage);
 }
 
@@ -120,6 +125,8 @@ void merge_usage(const usage_report &r, token_usage &usage) {
   usage.present = true;
   if (prompt > 0) usage.prompt = prompt;
   usage.completion = std::max(usage.completion, completion);
+  if (r.cached) usage.cached = r.cached;
+  else if (r.has(u::cache_read)) usage.cached = r.value[u::cache_read];
 }
 
 bool parse_event(std::string_view json, stream_facts &facts) {

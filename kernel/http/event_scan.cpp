@@ -2,6 +2,7 @@
 // tells anything a parser would not have believed.
 #include <simdjson.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -21,7 +22,7 @@ enum class role : uint8_t {
   none, choices, choice, finish, delta, calls, call, function_call, function,
   text, content, reasoning, reasoning_content, refusal, arguments,   // texts of choices
   typed_text, thinking, partial_json,                                // texts of typed events
-  type, object, error, meta, typed_delta, typed_stop, usage, usage_field,
+  type, object, error, meta, typed_delta, typed_stop, usage, usage_field, usage_details, cached,
   message, response, content_block, item                             // parts of typed events
 };
 static_assert(static_cast<unsigned>(role::item) < 32);
@@ -30,7 +31,7 @@ bool is_text(role r) { return r >= role::text && r <= role::arguments; }
 bool is_typed_text(role r) { return r >= role::typed_text && r <= role::partial_json; }
 bool is_part(role r) { return r >= role::message; }
 
-enum class place : uint8_t { elsewhere, top, choice, delta, call, function, typed_delta, usage };
+enum class place : uint8_t { elsewhere, top, choice, delta, call, function, typed_delta, usage, usage_details };
 
 place inside(role r) {
   switch (r) {
@@ -41,6 +42,7 @@ place inside(role r) {
     case role::function: return place::function;
     case role::typed_delta: return place::typed_delta;
     case role::usage: return place::usage;
+    case role::usage_details: return place::usage_details;
     default: return place::elsewhere;
   }
 }
@@ -233,7 +235,17 @@ class scan {
         seen |= 1u << f;
         return role::usage_field;
       }
-      return role::none;
+      const auto &details = usage_report::details_names;
+      if (std::find(details.begin(), details.end(), key.raw) == details.end()) return role::none;
+      repeated_ = (seen & (1u << usage_report::fields)) != 0;  // of both, too, the parser knows which counts
+      seen |= 1u << usage_report::fields;
+      return role::usage_details;
+    }
+    if (at == place::usage_details) {
+      if (key.raw != usage_report::cached_name) return role::none;
+      repeated_ = seen != 0;
+      seen = 1;
+      return role::cached;
     }
     const role r = role_of(at, key.raw);
     if (r == role::none) return r;
@@ -318,7 +330,10 @@ class scan {
       if (p_ == fraction || p_ - fraction > 18) return false;
       whole = false;
     }
-    if (r == role::usage_field && whole && !negative) usage_.set(field_, n);
+    if (whole && !negative) {
+      if (r == role::usage_field) usage_.set(field_, n);
+      if (r == role::cached) usage_.set_cached(n);
+    }
     return true;
   }
 
