@@ -155,6 +155,10 @@ def test_policy_check_tells_every_problem_with_its_line_and_the_nearest_name(tmp
         (tmp_path / "sub" / name).write_text(text)
     done = run("policy", "check", tmp_path / "sub")
     assert done.returncode == 1 and "claimed by document 'a'" in done.stdout
+    whole = tmp_path / "whole.yaml"
+    whole.write_text(f"policy_model_dir: {tmp_path / 'sub'}\n")
+    done = run("check", whole)
+    assert done.returncode == 1 and "claimed by document 'a'" in done.stderr
     (tmp_path / "sub" / "b.yaml").unlink()
     done = run("policy", "check", tmp_path / "sub")
     assert (done.returncode, done.stdout) == (0, "ok: the global policy, 1 document(s) for models\n")
@@ -248,3 +252,14 @@ def test_answers_say_who_served_them_when_told_to(stack):
 def test_answers_say_nothing_of_their_routing_by_themselves(simple):
     for answer in (simple.chat(), simple.chat(stream=True), simple.chat(model="unknown")):
         assert not [name for name in answer.headers if name.startswith("x-hivenet")]
+
+
+def test_an_alias_in_an_upload_is_replaced_in_its_field_alone(stack):
+    engine = stack.start_engine()
+    start_with_aliases(stack, "model_aliases: {whisper-1: sim-model}\nallow_route: [audio/transcriptions]\n")
+    stack.start_agent(engine)
+    body = (b'--b\r\nContent-Disposition: form-data; name="file"; filename="whisper-1"\r\n\r\nwhisper-1\r\n'
+            b'--b\r\nContent-Disposition: form-data; name="model"\r\n\r\nwhisper-1\r\n--b--\r\n')
+    httpx.post(stack.url + "/v1/audio/transcriptions", content=body, headers={"Content-Type": "multipart/form-data; boundary=b"})
+    own = body.replace(b'name="model"\r\n\r\nwhisper-1', b'name="model"\r\n\r\nsim-model')
+    assert engine.requests()[-1]["body_sha256"] == hashlib.sha256(own).hexdigest()
