@@ -33,6 +33,9 @@ result<std::shared_ptr<const route>> router::compile(const snapshot &of, const s
     if (!compiled) return compiled.why();
     made->steps.push_back(*std::move(compiled));
   }
+  auto shed = pressure::compile(*made->document, source_, columns_);
+  if (!shed) return shed.why();
+  made->shed = *std::move(shed);
   return std::shared_ptr<const route>(std::move(made));
 }
 

@@ -1,6 +1,6 @@
 // The routing engine of a router process: policies, the pools they govern, and sessions over them.
 //
-// `open` may be called by any worker; the stats by any thread; everything else by the control thread only.
+// `open` may be called by any worker; `policies` and the stats by any thread; everything else by the control thread only.
 #pragma once
 
 #include <cstdint>

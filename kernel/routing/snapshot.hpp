@@ -12,6 +12,7 @@
 
 #include "routing/lane.hpp"
 #include "routing/policy.hpp"
+#include "routing/pressure.hpp"
 #include "routing/step.hpp"
 
 namespace hive::routing {
@@ -21,6 +22,7 @@ struct route {
   std::shared_ptr<const policy_document> document;
   std::shared_ptr<lane> where;
   std::vector<std::shared_ptr<step>> steps;
+  std::shared_ptr<const pressure> shed;   // null: no shed_if
 };
 
 class snapshot {

@@ -20,6 +20,7 @@ using config::yaml::node;
 
 constexpr size_t most_name_bytes = 200;
 constexpr size_t shown_preview = 16;
+constexpr int64_t most_priority = 1000;
 constexpr std::string_view flat_limits[] = {"requests_per_minute", "tokens_per_day", "input_tokens_per_minute",
                                             "output_tokens_per_minute"};
 constexpr std::string_view model_limits[] = {"requests_per_minute_per_replica", "tokens_per_day"};
@@ -81,7 +82,7 @@ class reader {
   void read_key(const node &item) {
     who_.clear();
     if (!item.is_map()) return problem(item.wrong("a key must be a map with key_hash and metadata"));
-    unknown(item, {"key_hash", "key_preview", "metadata", "models", "quota", "max_occupancy_share", "enabled"});
+    unknown(item, {"key_hash", "key_preview", "metadata", "models", "quota", "max_occupancy_share", "enabled", "priority"});
     client_key key;
     key.preview = text_of(item.find("key_preview"));
     if (plain(key.preview) && !key.preview.empty() && key.preview.size() <= shown_preview) who_ = " (key " + key.preview + ")";
@@ -93,7 +94,8 @@ class reader {
     read_metadata(item, key);
     read_models(item.find("models"), key);
     read_quota(item.find("quota"), key);
-    read_share(item.find("max_occupancy_share"));
+    read_share(item.find("max_occupancy_share"), key);
+    read_priority(item.find("priority"), key);
     std::sort(key.models.begin(), key.models.end());
     key.models.erase(std::unique(key.models.begin(), key.models.end()), key.models.end());
     keys_.push_back(std::move(key));
@@ -152,24 +154,27 @@ class reader {
     key.models = *names;
   }
 
-  // One of two shapes. Its limits are checked and, in this release, told to be without effect; the models of per_model count.
+  // One of two shapes. The tokens a minute count, as do the models of per_model; the other limits are checked and, in this release,
+  // told to be without effect.
   void read_quota(const node *quota, client_key &key) {
     if (quota == nullptr || quota->is_null()) return;
     if (const status s = quota->want_map(); !s) return problem(s);
     unknown(*quota, {flat_limits[0], flat_limits[1], flat_limits[2], flat_limits[3], "per_model"});
-    bool limits = false;
-    for (const std::string_view field : flat_limits) limits = read_limit(quota->find(field)).value_or(0) > 0 || limits;
-    if (const node *at = quota->find("input_tokens_per_minute"); at != nullptr && at->as_int(0)) key.input_tokens_per_minute = static_cast<uint64_t>(*at->as_int(0));
+    uint64_t flat[std::size(flat_limits)] = {};
+    for (size_t i = 0; i < std::size(flat_limits); ++i) flat[i] = static_cast<uint64_t>(read_limit(quota->find(flat_limits[i])).value_or(0));
+    key.input_tokens_per_minute = flat[2];
+    key.output_tokens_per_minute = flat[3];
+    bool limits = flat[0] > 0 || flat[1] > 0;
     const node *models = quota->find("per_model");
     if (models != nullptr && !models->is_null()) {
-      if (limits) return problem(quota->wrong("per_model and the flat limits exclude each other; a quota has one shape" + who_));
+      if (limits || flat[2] > 0 || flat[3] > 0) return problem(quota->wrong("per_model and the flat limits exclude each other; a quota has one shape" + who_));
       if (!models->is_map()) return problem(models->wrong("a map from model to limits is needed" + who_));
       if (models->entries().empty()) return problem(models->wrong("an empty map would allow no model; list some or leave it out" + who_));
       key.models.clear();
       key.per_model_quota = true;
       for (const node::entry &each : models->entries()) limits = read_model_quota(each, key) || limits;
     }
-    if (limits) not_enforced(quota->wrong("quotas are not enforced in this release: this key is not limited" + who_));
+    if (limits) not_enforced(quota->wrong("quotas are not enforced in this release, but for the tokens a minute: requests a minute and tokens a day of this key have no limit" + who_));
   }
 
   bool read_model_quota(const node::entry &each, client_key &key) {
@@ -194,12 +199,21 @@ class reader {
     return *value;
   }
 
-  void read_share(const node *at) {
+  void read_share(const node *at, client_key &key) {
     if (at == nullptr || at->is_null()) return;
     const auto value = at->as_number();
     if (!value) return problem(value.why());
     if (*value < 0 || *value > 1) return problem(at->wrong(at->text() + " is no share; it must be between 0 (unset) and 1" + who_));
-    if (*value > 0) not_enforced(at->wrong("occupancy shares are not enforced in this release: this key is not limited" + who_));
+    key.max_occupancy_share = *value;
+  }
+
+  void read_priority(const node *at, client_key &key) {
+    if (at == nullptr || at->is_null()) return;
+    const auto value = at->as_int();
+    if (!value) return problem(value.why());
+    if (*value < -most_priority || *value > most_priority)
+      return problem(at->wrong(at->text() + " is no priority; it must be between -1000 and 1000, and 0 is usual" + who_));
+    key.priority = static_cast<int32_t>(*value);
   }
 
   void finish(auth_mode mode) {

@@ -40,8 +40,8 @@ TEST(auth_file, a_file_of_the_go_product_loads_and_its_quota_is_told) {
   EXPECT_EQ(k->id, "a18dd697b3cd");
   EXPECT_EQ(k->expires_unix_ms, 1'798'848'000'000u);
   EXPECT_TRUE(k->models.empty());
-  EXPECT_EQ(d.warnings, std::vector<std::string>{"auth.yaml:15: api.keys[0].quota: quotas are not enforced in this release: this key is not "
-                                                 "limited (key sk-...kPNE)"});
+  EXPECT_EQ(d.warnings, std::vector<std::string>{"auth.yaml:15: api.keys[0].quota: quotas are not enforced in this release, but for the tokens a "
+                                                 "minute: requests a minute and tokens a day of this key have no limit (key sk-...kPNE)"});
 }
 
 TEST(auth_file, no_section_and_an_empty_file_mean_no_authentication) {
@@ -128,8 +128,8 @@ TEST(auth_file, a_typo_is_told_and_refused_when_strict) {
 }
 
 TEST(auth_file, a_limit_that_is_not_enforced_is_told_and_refused_when_strict) {
-  for (const char *more : {"      quota: {input_tokens_per_minute: 1}\n", "      quota: {per_model: {m: {requests_per_minute_per_replica: 1, tokens_per_day: 0}}}\n",
-                           "      max_occupancy_share: 0.4\n"}) {
+  for (const char *more : {"      quota: {tokens_per_day: 1, input_tokens_per_minute: 1}\n",
+                           "      quota: {per_model: {m: {requests_per_minute_per_replica: 1, tokens_per_day: 0}}}\n"}) {
     const auto d = parsed(key(more));
     ASSERT_NE(d.keys, nullptr) << more << all(d);
     ASSERT_EQ(d.warnings.size(), 1u) << more;
@@ -140,6 +140,26 @@ TEST(auth_file, a_limit_that_is_not_enforced_is_told_and_refused_when_strict) {
   const char *unlimited = "      quota: {requests_per_minute: 0, per_model: null}\n      max_occupancy_share: 0\n";
   EXPECT_TRUE(parsed(key(unlimited), true).warnings.empty());
   EXPECT_NE(parsed(key(unlimited), true).keys, nullptr);
+}
+
+TEST(auth_file, limits_of_admission_and_the_priority_are_read) {
+  const auto d = parsed(key("      quota: {input_tokens_per_minute: 519540, output_tokens_per_minute: 47424}\n"
+                            "      max_occupancy_share: 0.64\n      priority: -3\n"), true);
+  ASSERT_NE(d.keys, nullptr) << all(d);
+  EXPECT_TRUE(d.warnings.empty());
+  const client_key &k = d.keys->keys()[0];
+  EXPECT_EQ(k.input_tokens_per_minute, 519540u);
+  EXPECT_EQ(k.output_tokens_per_minute, 47424u);
+  EXPECT_EQ(k.max_occupancy_share, 0.64);
+  EXPECT_EQ(k.priority, -3);
+  const auto plain = parsed(key(""));
+  EXPECT_EQ(plain.keys->keys()[0].input_tokens_per_minute + plain.keys->keys()[0].output_tokens_per_minute, 0u);
+  EXPECT_EQ(plain.keys->keys()[0].max_occupancy_share, 0);
+  for (const char *share : {"0", "0.40", "0.64", "1"}) EXPECT_NE(parsed(key(std::string("      max_occupancy_share: ") + share + "\n")).keys, nullptr) << share;
+  for (const char *wrong : {"      max_occupancy_share: 1.5\n", "      max_occupancy_share: -0.1\n", "      priority: 1001\n", "      priority: high\n",
+                            "      quota: {input_tokens_per_minute: -1}\n", "      quota: {output_tokens_per_minute: 1, per_model: {m: "
+                            "{requests_per_minute_per_replica: 0, tokens_per_day: 0}}}\n"})
+    EXPECT_EQ(parsed(key(wrong)).keys, nullptr) << wrong;
 }
 
 TEST(auth_file, the_models_of_a_quota_beat_the_list) {

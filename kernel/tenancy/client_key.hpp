@@ -24,7 +24,11 @@ struct client_key {
   uint64_t expires_unix_ms = never_expires; // dead from this instant on
   std::vector<std::string> models;          // sorted exact ids; empty = every model, later ones included
   bool per_model_quota = false;             // `models` are the keys of quota.per_model
-  uint64_t input_tokens_per_minute = 0;     // of the flat quota; 0 = no limit
+  int32_t priority = 0;                     // among requests that wait for one model; higher first
+  // On models whose policy says serverless; 0 = none.
+  double max_occupancy_share = 0;           // of the model's token budget, (0, 1]
+  uint64_t input_tokens_per_minute = 0;
+  uint64_t output_tokens_per_minute = 0;
 
   // The one rule of all routes (HTTP sheet W14): what may be used may be seen, and nothing else.
   bool may_use(std::string_view model) const {

@@ -1,0 +1,70 @@
+#include "tenancy/minute_buckets.hpp"
+
+#include <algorithm>
+
+namespace hive::tenancy {
+
+void minute_buckets::bucket::fill(uint64_t now_ns) {
+  if (now_ns <= at_ns) return;
+  const double minutes = static_cast<double>(now_ns - at_ns) / static_cast<double>(60 * ns_per_s);
+  tokens = std::min(limit, tokens + minutes * limit);
+  at_ns = now_ns;
+}
+
+minute_buckets::bucket &minute_buckets::at(std::string_view name, uint64_t limit) {
+  const uint64_t now = clock_.now();
+  const auto most = static_cast<double>(limit);
+  auto found = buckets_.find(name);
+  if (found == buckets_.end()) found = buckets_.emplace(std::string(name), bucket{most, most, now}).first;
+  bucket &b = found->second;
+  b.fill(now);
+  b.limit = most;
+  b.tokens = std::min(b.tokens, most);
+  return b;
+}
+
+bool minute_buckets::exhausted(std::string_view name, uint64_t limit) {
+  if (limit == 0) return false;
+  const std::lock_guard guard(mutex_);
+  return at(name, limit).tokens < 1;
+}
+
+bool minute_buckets::take(std::string_view name, uint64_t limit, uint64_t tokens) {
+  if (limit == 0) return true;
+  const std::lock_guard guard(mutex_);
+  bucket &b = at(name, limit);
+  const auto asked = static_cast<double>(tokens);
+  if (asked > b.tokens) return false;
+  b.tokens -= asked;
+  return true;
+}
+
+void minute_buckets::charge(std::string_view name, uint64_t limit, uint64_t tokens) {
+  if (limit == 0) return;
+  const std::lock_guard guard(mutex_);
+  at(name, limit).tokens -= static_cast<double>(std::min(tokens, limit));
+}
+
+void minute_buckets::give_back(std::string_view name, uint64_t limit, uint64_t tokens) {
+  if (limit == 0) return;
+  const std::lock_guard guard(mutex_);
+  bucket &b = at(name, limit);
+  b.tokens = std::min(b.limit, b.tokens + static_cast<double>(tokens));
+}
+
+size_t minute_buckets::sweep() {
+  const std::lock_guard guard(mutex_);
+  const uint64_t now = clock_.now();
+  return std::erase_if(buckets_, [now](const auto &each) {
+    bucket b = each.second;
+    b.fill(now);
+    return b.tokens >= b.limit;
+  });
+}
+
+size_t minute_buckets::size() const {
+  const std::lock_guard guard(mutex_);
+  return buckets_.size();
+}
+
+}  // namespace hive::tenancy
