@@ -5,7 +5,7 @@
 namespace hive::gateway {
 namespace {
 
-request_record record_of(const std::string &id, uint32_t attempts = 1) {
+request_record record_of(std::string_view id, uint32_t attempts = 1) {
   request_record r;
   r.request_id = id;
   r.inference = true;
