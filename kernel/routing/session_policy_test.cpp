@@ -125,5 +125,27 @@ TEST_F(sessions, a_named_document_governs_its_models_alone) {
   EXPECT_THAT(d.agents, ElementsAre("a"));
 }
 
+// A SIGHUP must not let in whom a rule keeps out; a new rule knows nothing of the old one's.
+TEST_F(sessions, who_a_rule_keeps_out_stays_out_over_a_reload_that_leaves_the_rule_as_it_was) {
+  const std::string rule = "exclude_if: {kv_cache_utilization: {gt: 0.9, leave: 0.8}}";
+  const auto agents = [&] {
+    client c;
+    open(c, facts());
+    next(c);
+    const auto got = c.agents;
+    if (c.slot) c.report(attempt_result::completed);
+    return got;
+  };
+  start("routing_policy: {strategy: least-loaded, " + rule + "}");
+  fleet_.add(pool_, "a", 1);
+  fleet_.signal(*pool_, "a", "kv_cache_utilization", 0.95);
+  EXPECT_THAT(agents(), ElementsAre());
+  fleet_.signal(*pool_, "a", "kv_cache_utilization", 0.85);
+  load("routing_policy: {strategy: least-loaded, max_tries: 7, " + rule + "}");
+  EXPECT_THAT(agents(), ElementsAre());
+  load("routing_policy: {strategy: least-loaded, exclude_if: {kv_cache_utilization: {gt: 0.9, leave: 0.7}}}");
+  EXPECT_THAT(agents(), ElementsAre("a"));
+}
+
 }  // namespace
 }  // namespace hive::routing
