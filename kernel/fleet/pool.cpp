@@ -322,7 +322,8 @@ bool pool::take(uint32_t index) {
   const auto [count, capacity] = a.slots.load();
   const uint32_t others = count > 0 ? count - 1 : 0;
   pool_row &row = rows_[index];
-  if (row.active != others || row.capacity != capacity || row.standing != a.standing()) update_row(index, others, capacity);
+  if (row.active != others || row.capacity != capacity || row.standing != a.standing() || row.probation != a.on_probation())
+    update_row(index, others, capacity);
   const uint32_t free_before = row.free();
   row.active = std::max(count, 1u);
   free_ += row.free() - free_before;
