@@ -73,6 +73,17 @@ session_impl::session_impl(loop &on, const request_facts &facts, session_events 
   r.deadline_ns = facts_.deadline_ns ? facts_.deadline_ns : never_ns;
   r.prompt_tokens = facts_.prompt_tokens;
   r.output_tokens = facts_.output_tokens;
+  const uint32_t needs = route_ && facts_.on_demand ? route_->needs() : 0;
+  if (needs & HIVE_NEEDS_PREFIX_BLOCKS) {
+    const auto blocks = facts_.on_demand->prefix_blocks();
+    r.prefix_blocks = blocks.data();
+    r.prefix_block_count = blocks.size();
+  }
+  if (needs & HIVE_NEEDS_HEADERS) {
+    const auto headers = facts_.on_demand->headers();
+    r.headers = headers.data();
+    r.header_count = headers.size();
+  }
   if (route_) route_->where->live.fetch_add(1, std::memory_order_relaxed);
 }
 
@@ -147,7 +158,6 @@ void session_impl::deliver() {
   const uint64_t now = now_ns();
   fleet::lease slot(taken_, taken_info_, route_->where->pool);
   told_first_ = false;
-  taken_ns_ = now;
   if (past_deadline(now)) {
     tell_end(HIVE_E_TIMEOUT, {});
     taken_.reset();
@@ -202,6 +212,7 @@ void session_impl::on_taken(fleet::pool &pool, uint32_t index) {
   taken_ = row.who;
   taken_info_ = row.info;
   taken_generation_ = row.who->generation();
+  taken_ns_ = selection_.request.now_ns;  // what on_choice is told, so that an outcome names the moment of its lease
   route_->where->tell_choice(selection_.request, pool.view(), index);
   ++route_->steps[at_]->strategy().leases;
 }
@@ -240,7 +251,7 @@ void session_impl::tell_end(hive_status status, const attempt_report &r) {
   o.since_lease_ns = now_ns() - taken_ns_;
   o.prompt_tokens = r.prompt_tokens ? r.prompt_tokens : HIVE_TOKENS_UNKNOWN;
   o.output_tokens = r.output_tokens ? r.output_tokens : HIVE_TOKENS_UNKNOWN;
-  o.cached_tokens = HIVE_TOKENS_UNKNOWN;
+  o.cached_tokens = r.cached_tokens;
   route_->where->outcome(o, *taken_);
 }
 
