@@ -132,7 +132,7 @@ class proxied_request final : public link::agent_stream_events, private http::ca
       case mode::relay: return finish({});
       case mode::hold: {
         const http::token_usage found = http::usage_of_answer(held_);
-        const link::usage usage{found.prompt, found.completion, 0, found.present};
+        const link::usage usage{found.prompt, found.completion, found.cached, found.present};
         release_held();
         return finish(usage);
       }

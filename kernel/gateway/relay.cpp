@@ -116,6 +116,7 @@ void relay::on_body(http::body_ptr body) {
   if (!route_.streams) scan_.stream = false;
   if (route_.usage == usage_source::asked && context_.options.ask_usage)
     if (auto asked = with_usage_asked(*body_, scan_)) {
+      scan_.inserted(scan_.stream_options_given ? scan_.stream_options_at.offset : scan_.object_at, asked->size() - body_->size());
       body_ = std::move(asked);
       usage_asked_ = true;
     }
@@ -151,6 +152,8 @@ void relay::look_for_agent() {
     facts.prompt_tokens = estimated_prompt_tokens(scan_);
     facts.output_tokens = scan_.declared_output().value_or(HIVE_TOKENS_UNKNOWN);
     facts.body_bytes = body_->size();
+    facts.session_id = session_of(exchange_.head().fields);
+    facts.on_demand = &material_.emplace(*body_, scan_, exchange_.head().fields);
     session_ = context_.router.open(context_.home, facts, *this);
   }
   session_->next();
@@ -255,7 +258,8 @@ void relay::take_usage(link::usage told) {
   if (!told.known) return;
   usage_ = told;
   if (!usage_in_characters_) return;
-  for (uint64_t *n : {&usage_.prompt_tokens, &usage_.output_tokens, &usage_.cached_tokens}) *n = (*n + characters_a_token - 1) / characters_a_token;
+  for (uint64_t *n : {&usage_.prompt_tokens, &usage_.output_tokens}) *n = (*n + characters_a_token - 1) / characters_a_token;
+  if (usage_.cached_tokens) *usage_.cached_tokens /= characters_a_token;
 }
 
 void relay::end_attempt(attempt_result result, bool had_its_time) {
@@ -268,6 +272,7 @@ void relay::end_attempt(attempt_result result, bool had_its_time) {
   report.had_its_time = had_its_time;
   report.prompt_tokens = usage_.prompt_tokens;
   report.output_tokens = usage_.output_tokens;
+  report.cached_tokens = usage_.cached_tokens.value_or(HIVE_TOKENS_UNKNOWN);
   session_->report(report);
 }
 
@@ -278,7 +283,7 @@ void relay::settle_usage() {
   bool whole = true;
   if (mode_ == mode::stream) {
     const http::stream_facts &facts = scanner_->facts();
-    take_usage({facts.usage.prompt, facts.usage.completion, 0, facts.usage.present});
+    take_usage({facts.usage.prompt, facts.usage.completion, facts.usage.cached, facts.usage.present});
     text_bytes = facts.delta_bytes;
     whole = facts.finished || facts.done;
   } else if (!usage_.known && !committed_ && !encoded_ && route_.capability == "llm") {

@@ -16,6 +16,7 @@
 #include "gateway/error.hpp"
 #include "gateway/forward_line.hpp"
 #include "gateway/model_names.hpp"
+#include "gateway/request_material.hpp"
 #include "gateway/request_scan.hpp"
 #include "gateway/routes.hpp"
 #include "gateway/telemetry.hpp"
@@ -163,6 +164,7 @@ class relay final : public http::responder,
 
   http::body_ptr body_;
   request_scan scan_;
+  std::optional<request_material> material_;  // the session's
   std::unique_ptr<routing::session> session_;
   fleet::lease lease_;                     // until the stream takes it
   std::string agent_;

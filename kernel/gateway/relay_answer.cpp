@@ -16,7 +16,7 @@ using routing::attempt_result;
 // Where an answer too large to be held whole may tell its usage: this many bytes at either end.
 constexpr size_t usage_window = 4096;
 
-link::usage usage_of(const http::token_usage &found) { return {found.prompt, found.completion, 0, found.present}; }
+link::usage usage_of(const http::token_usage &found) { return {found.prompt, found.completion, found.cached, found.present}; }
 
 }  // namespace
 

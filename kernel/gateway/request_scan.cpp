@@ -193,16 +193,31 @@ class walker {
         (known == k_max_tokens ? out_.max_tokens : out_.max_completion_tokens) = count;
         return true;
       }
-      case k_messages: return walk(v, place::message_list, 1);
-      case k_system:
+      case k_messages: return walk_part(v, place::message_list, token, request_scan::main_part);
       case k_prompt:
-      case k_input:
-      case k_instructions:
+      case k_input: return walk_part(v, place::content, token, request_scan::main_part);
+      case k_system: return walk_part(v, place::content, token, request_scan::system_part);
+      case k_instructions: return walk_part(v, place::content, token, request_scan::instructions_part);
       case k_query:
       case k_documents: return walk(v, place::content, 1);
-      case k_tools: return walk_counted(v, token, 1);
+      case k_tools: {
+        if (!walk_counted(v, token, 1)) return false;
+        return note_part(v, token, request_scan::tools_part);
+      }
       default: return walk(v, place::elsewhere, 1);
     }
+  }
+
+  bool walk_part(od::value &v, place at, std::string_view token, request_scan::prompt_part part) {
+    return walk(v, at, 1) && note_part(v, token, part);
+  }
+  // Where a part of the prompt stands, now that it has been walked.
+  bool note_part(od::value &v, std::string_view token, request_scan::prompt_part part) {
+    byte_range &at = out_.prompt_at[part];
+    if (at.present() || token.empty() || token == "null") return true;
+    const bool container = token.front() == '{' || token.front() == '[';
+    at = {static_cast<size_t>(token.data() - body_.data()), container ? length_behind(v, token.data()) : token.size()};
+    return true;
   }
 
   // A value whose raw length counts as text.

@@ -6,6 +6,7 @@
 // engine to judge and reads as absent here. A BOM and white space around the one object are accepted, anything else is not.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -42,7 +43,24 @@ struct request_scan {
 
   byte_range model_at;
   byte_range stream_options_at;
+  // What an engine's prompt is made of, in the order in which chat templates put it: tools, system, instructions, and the first
+  // of messages, prompt and input in the body. Raw JSON, for prefix blocks.
+  enum prompt_part { tools_part, system_part, instructions_part, main_part, prompt_parts };
+  std::array<byte_range, prompt_parts> prompt_at;
   size_t object_at = 0;            // of the opening brace
+
+  // `n` bytes were put into the body behind the one at `at`: what stands behind moves, what holds the place grows.
+  void inserted(size_t at, size_t n) {
+    const auto move = [at, n](byte_range &r) {
+      if (!r.present()) return;
+      if (r.offset > at) r.offset += n;
+      else if (r.offset + r.length > at) r.length += n;
+    };
+    move(model_at);
+    move(stream_options_at);
+    for (byte_range &r : prompt_at) move(r);
+    if (object_at > at) object_at += n;
+  }
 
   // max_completion_tokens when it is not 0, else max_tokens.
   std::optional<uint64_t> declared_output() const {

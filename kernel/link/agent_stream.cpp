@@ -148,7 +148,7 @@ void incoming_stream::take_turn() {
     if (usage_.known) {
       m.add("prompt-tokens", usage_.prompt_tokens);
       m.add("output-tokens", usage_.output_tokens);
-      m.add("cached-tokens", usage_.cached_tokens);
+      if (usage_.cached_tokens) m.add("cached-tokens", *usage_.cached_tokens);
     }
     link_.append_charged(h, m.take(), {});
     return leave_table();

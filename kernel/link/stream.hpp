@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -48,7 +49,7 @@ struct open_request {
 struct usage {
   uint64_t prompt_tokens = 0;
   uint64_t output_tokens = 0;
-  uint64_t cached_tokens = 0;
+  std::optional<uint64_t> cached_tokens;  // of the prompt; not every engine tells
   bool known = false;
 };
 

@@ -72,7 +72,7 @@ class explained_step {
  public:
   explained_step(const route &of, step &s, const request_facts &facts, const fleet::column_table &columns)
       : lane_(*of.where), pool_(*lane_.pool), step_(s), columns_(columns) {
-    sel_.request = request_of(facts);
+    sel_.request = request_of(facts, of.needs());
     sel_.capability = {sel_.request.capability.ptr, sel_.request.capability.len};
     sel_.request.now_ns = now_ns();
   }

@@ -31,6 +31,8 @@ struct behaviour {
   int alive = 0;
   int created = 0;
   std::vector<std::string> rules;      // of the custom gate as handed to create
+  std::vector<uint64_t> blocks;        // "curious" saw these in its last selection
+  std::vector<std::string> headers;
 };
 inline behaviour &plan() {
   static behaviour b;
@@ -54,6 +56,13 @@ inline hive_status select_wrong(void *, const hive_request *, const hive_pool *p
   c->index = p->count + plan().wrong_index;
   return plan().select_status;
 }
+inline hive_status select_curiously(void *, const hive_request *r, const hive_pool *p, hive_choice *c) noexcept {
+  plan().blocks.assign(r->prefix_blocks, r->prefix_blocks + r->prefix_block_count);
+  plan().headers.clear();
+  for (size_t i = 0; i < r->header_count; ++i) plan().headers.emplace_back(r->headers[i].name.ptr, r->headers[i].name.len);
+  c->index = p->candidates[0];
+  return HIVE_OK;
+}
 inline hive_status evaluate_upper(void *, const hive_request *, const hive_pool *p, uint32_t *v) noexcept {
   const double *srtt = hive_column_at(p, 7);
   for (uint32_t i = 0; i < p->count; ++i) v[i] = srtt[i] > 100 ? 2u : 0u;  // bit 1 = srtt_upper
@@ -69,6 +78,10 @@ inline const hive_component least_component{sizeof(hive_component), HIVE_KIND_ST
                                             str(""), str("{}"), nullptr, nullptr, nullptr, &least_table};
 inline const hive_component liar_component{sizeof(hive_component), HIVE_KIND_STRATEGY, 0, 0, str("liar"), str("1"),
                                            str(""), str("{}"), nullptr, nullptr, nullptr, &liar_table};
+
+inline const hive_strategy_vtable curious_table{sizeof(hive_strategy_vtable), 0, select_curiously, nullptr, nullptr, nullptr};
+inline const hive_component curious_component{sizeof(hive_component), HIVE_KIND_STRATEGY, HIVE_NEEDS_PREFIX_BLOCKS | HIVE_NEEDS_HEADERS, 0,
+                                              str("curious"), str("1"), str(""), str("{}"), nullptr, nullptr, nullptr, &curious_table};
 
 inline hive_field threshold_field(const char *name, const char *unit, const char *column, double max, uint32_t flags = 0) {
   return {sizeof(hive_field), HIVE_RULE_THRESHOLD, flags, 0, str(name), str(unit), str(""), str(column), 0, max};
@@ -98,7 +111,7 @@ class test_source final : public component_source {
   explicit test_source(std::vector<std::string> enabled = {}) : enabled_(std::move(enabled)) { plan() = {}; }
 
   const hive_component *strategy(std::string_view id) const override {
-    return id == "least-loaded" ? &least_component : id == "liar" ? &liar_component : nullptr;
+    return id == "least-loaded" ? &least_component : id == "liar" ? &liar_component : id == "curious" ? &curious_component : nullptr;
   }
   std::optional<gate_field> field(std::string_view name) const override {
     const auto names = fields();

@@ -52,7 +52,7 @@ uint64_t tokens_of(const request_facts &f) {
 
 }  // namespace
 
-hive_request request_of(const request_facts &facts) {
+hive_request request_of(const request_facts &facts, uint32_t needs) {
   hive_request r{};
   r.struct_size = sizeof r;
   r.flags = facts.streaming ? HIVE_REQUEST_STREAM : 0;
@@ -66,6 +66,17 @@ hive_request request_of(const request_facts &facts) {
   r.deadline_ns = facts.deadline_ns ? facts.deadline_ns : never_ns;
   r.prompt_tokens = facts.prompt_tokens;
   r.output_tokens = facts.output_tokens;
+  if (facts.on_demand == nullptr) return r;
+  if (needs & HIVE_NEEDS_PREFIX_BLOCKS) {
+    const auto blocks = facts.on_demand->prefix_blocks();
+    r.prefix_blocks = blocks.data();
+    r.prefix_block_count = blocks.size();
+  }
+  if (needs & HIVE_NEEDS_HEADERS) {
+    const auto headers = facts.on_demand->headers();
+    r.headers = headers.data();
+    r.header_count = headers.size();
+  }
   return r;
 }
 
@@ -77,7 +88,7 @@ session_impl::session_impl(loop &on, const request_facts &facts, session_events 
   class_.priority = facts_.priority;
   class_.tenant = facts_.tenant;
   class_.cost = std::max<uint64_t>(1, tokens_of(facts_));
-  selection_.request = request_of(facts_);
+  selection_.request = request_of(facts_, route_ ? route_->needs() : 0);
   selection_.capability = {selection_.request.capability.ptr, selection_.request.capability.len};
   if (route_) route_->where->live.fetch_add(1, std::memory_order_relaxed);
 }
@@ -153,7 +164,6 @@ void session_impl::deliver() {
   const uint64_t now = now_ns();
   fleet::lease slot(taken_, taken_info_, route_->where->pool);
   told_first_ = false;
-  taken_ns_ = now;
   if (past_deadline(now)) {
     tell_end(HIVE_E_TIMEOUT, {});
     taken_.reset();
@@ -208,6 +218,7 @@ void session_impl::on_taken(fleet::pool &pool, uint32_t index) {
   taken_ = row.who;
   taken_info_ = row.info;
   taken_generation_ = row.who->generation();
+  taken_ns_ = selection_.request.now_ns;  // what on_choice is told, so that an outcome names the moment of its lease
   route_->where->tell_choice(selection_.request, pool.view(), index);
   ++route_->steps[at_]->strategy().leases;
 }
@@ -248,7 +259,7 @@ void session_impl::tell_end(hive_status status, const attempt_report &r) {
   o.since_lease_ns = now_ns() - taken_ns_;
   o.prompt_tokens = r.prompt_tokens ? r.prompt_tokens : HIVE_TOKENS_UNKNOWN;
   o.output_tokens = r.output_tokens ? r.output_tokens : HIVE_TOKENS_UNKNOWN;
-  o.cached_tokens = HIVE_TOKENS_UNKNOWN;
+  o.cached_tokens = r.cached_tokens;
   route_->where->outcome(o, *taken_);
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +15,17 @@
 #include "hive/abi/views.h"
 
 namespace hive::routing {
+
+// What costs something to find out and only some components ask for: called once, when a session is opened whose policy has
+// one that does (hive_component.needs). The answers live as long as the session.
+class on_demand_facts {
+ public:
+  virtual std::span<const uint64_t> prefix_blocks() = 0;   // docs/abi/prefix-blocks.md
+  virtual std::span<const hive_header> headers() = 0;      // lower-case names, no credentials
+
+ protected:
+  ~on_demand_facts() = default;
+};
 
 // What routing must know of a request. Views live as long as the session.
 struct request_facts {
@@ -30,10 +42,11 @@ struct request_facts {
   uint64_t prompt_tokens = HIVE_TOKENS_UNKNOWN;
   uint64_t output_tokens = HIVE_TOKENS_UNKNOWN;
   size_t body_bytes = 0;
+  on_demand_facts *on_demand = nullptr;   // null: there are none
 };
 
-// As components see it; borrows from the facts.
-hive_request request_of(const request_facts &);
+// As components see it, with what they need (HIVE_NEEDS_*); borrows from the facts.
+hive_request request_of(const request_facts &, uint32_t needs);
 
 // How an attempt ended, for the rules of routing sheet section 12.
 enum class attempt_result {
@@ -53,6 +66,7 @@ struct attempt_report {
   uint64_t output_tokens = 0;
   bool exclude = false;            // refused: never this agent again in this request; else once more if there is nobody else
   bool had_its_time = true;        // timed_out: the agent had at least half of the request's time, so it is to blame
+  uint64_t cached_tokens = HIVE_TOKENS_UNKNOWN;   // of the prompt, in the engine's cache
 };
 
 // The final word when nobody could serve: code of the error envelope and words for the client.

@@ -23,6 +23,12 @@ struct route {
   std::shared_ptr<lane> where;
   std::vector<std::shared_ptr<step>> steps;
   std::shared_ptr<const pressure> shed;   // null: no shed_if
+
+  uint32_t needs() const {                 // HIVE_NEEDS_* of all its components
+    uint32_t all = 0;
+    for (const auto &one : steps) all |= one->needs();
+    return all;
+  }
 };
 
 class snapshot {

@@ -11,12 +11,6 @@ namespace {
 
 std::string text_of(hive_str s) { return std::string(s.ptr, s.len); }
 
-status check_needs(const hive_component &c) {
-  if (!(c.needs & (HIVE_NEEDS_PREFIX_BLOCKS | HIVE_NEEDS_HEADERS))) return {};
-  return fail(errc::unsupported, "component '" + text_of(c.id) +
-                                     "' needs prefix blocks or request headers, which this release does not hand to components");
-}
-
 }  // namespace
 
 result<std::shared_ptr<step>> step::compile(const policy_document &document, size_t index, const surroundings &around) {
@@ -37,7 +31,7 @@ result<std::shared_ptr<step>> step::compile(const policy_document &document, siz
     return fail(errc::not_found, "no enabled plugin provides strategy '" + from.strategy.name + "'", from.name);
   std::string options = from.strategy.options;
   if (component) {
-    if (status s = check_needs(*component); !s.ok()) return s.at(from.name);
+    out->needs_ |= component->needs;
     auto full = around.source.complete_options(*component, options);
     if (!full) return full.why().at(from.name);
     options = *std::move(full);
@@ -76,7 +70,7 @@ status step::bind_gates(const policy_step &from, const instance_store::place &at
       thresholds_.add(std::move(bound));
       continue;
     }
-    if (status s = check_needs(*served->gate); !s.ok()) return s;
+    needs_ |= served->gate->needs;
     auto found = std::find_if(custom.begin(), custom.end(), [&](const pending &p) { return p.gate == served->gate; });
     if (found == custom.end()) found = custom.insert(custom.end(), pending{served->gate, {}, {}});
     found->rules.push_back(&rule);

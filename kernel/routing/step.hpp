@@ -54,6 +54,7 @@ class step {
   bool reads(hive_column) const;
   bool reads_rise(hive_column) const;
   hive_column load() const { return load_; }
+  uint32_t needs() const { return needs_; }            // HIVE_NEEDS_* of its components
 
   // Requires: the pool's lock. One byte a slot: an agent is there, has the capability and matches.
   const uint8_t *fits(const fleet::pool &, std::string_view capability);
@@ -82,6 +83,7 @@ class step {
   threshold_rules thresholds_;
   std::vector<custom_gate> gates_;
   bool reads_all_ = false;
+  uint32_t needs_ = 0;
   hive_column load_ = 0;              // the kernel's own, for its own order
   std::shared_ptr<instance> strategy_;
   std::vector<fit_cache> fits_;       // one a capability

@@ -15,8 +15,9 @@ inline plugins::component_registry &registry() {
     plugins::settings s;
     s.enable_trusted = false;
     s.trusted_dirs = {PLUGIN_DIR, EXAMPLE_DIR};
-    s.enable = {"strategy_least_loaded", "strategy_power_of_two", "strategy_weighted_c", "gate_srtt", "gate_hardware", "gate_engine",
-                "gate_reliability"};
+    s.enable = {"strategy_least_loaded", "strategy_power_of_two", "strategy_peak_ewma", "strategy_token_load", "strategy_prefix_affinity",
+                "strategy_consistent_hash", "strategy_weighted_c", "gate_srtt", "gate_hardware",
+                "gate_engine", "gate_reliability"};
     const status st = made->load(s);
     EXPECT_TRUE(st.ok()) << st.text();
     return made;

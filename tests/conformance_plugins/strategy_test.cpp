@@ -18,17 +18,31 @@ class bench {
     EXPECT_TRUE(made.ok()) << made.why().text();
     it_ = std::move(*made);
   }
-  std::optional<uint32_t> choose(uint64_t seed) {
-    const hive_request r = check::sample_request(seed);
+  std::optional<uint32_t> choose(uint64_t seed) { return choose(check::sample_request(seed)); }
+  std::optional<uint32_t> choose(const hive_request &r) {
+    meet_pool();
     scores_.assign(pool.view()->count + 1, 0);
     hive_choice c{sizeof(hive_choice), UINT32_MAX, scores_.data(), pool.view()->count, 0};
     const hive_status st = it_->strategy()->select(it_->self(), &r, pool.view(), &c);
     EXPECT_TRUE(st == HIVE_OK || st == HIVE_NO_CHOICE) << st;
     return st == HIVE_OK ? std::optional(c.index) : std::nullopt;
   }
+  void lease(const hive_request &r, uint32_t index) {
+    meet_pool();
+    if (it_->strategy()->on_choice) it_->strategy()->on_choice(it_->self(), &r, pool.view(), index);
+  }
+  void tell(const hive_outcome &o) {
+    if (it_->strategy()->on_outcome) it_->strategy()->on_outcome(it_->self(), &o);
+  }
   check::sample_pool pool;
 
  private:
+  void meet_pool() {
+    if (pool.view()->epoch == met_) return;
+    met_ = pool.view()->epoch;
+    if (it_->strategy()->on_pool) it_->strategy()->on_pool(it_->self(), pool.view());
+  }
+  uint64_t met_ = 0;
   pool_services services_;
   std::unique_ptr<plugins::instance> it_;
   std::vector<double> scores_;
@@ -87,7 +101,59 @@ TEST_P(strategies, still_choose_when_no_load_is_known_and_prefer_a_known_one) {
   for (uint64_t seed = 0; seed < 64; ++seed) EXPECT_EQ(b.choose(seed), 1u);
 }
 
-INSTANTIATE_TEST_SUITE_P(all, strategies, testing::Values("least-loaded", "power-of-two", "weighted-c"), [](const auto &one) {
+// Explain asks as well, and more often than requests come: a question must leave no trace.
+TEST_P(strategies, learn_nothing_from_being_asked) {
+  bench asked(GetParam(), 6), quiet(GetParam(), 6);
+  std::vector<uint64_t> blocks{1, 2, 3, 4};
+  const hive_str one = HIVE_STR("one"), two = HIVE_STR("two");
+  for (bench *b : {&asked, &quiet}) {
+    b->pool.set("load", {0.2, 0.1, 0.2, 0.3, 0.1, 0.2});
+    b->pool.set("srtt_ms", {20, 40, 30, 20, 50, 10});
+    b->pool.set("capacity", {8, 8, 8, 8, 8, 8});
+    b->pool.set("active_requests", {2, 1, 2, 3, 1, 2});
+  }
+  for (uint64_t step = 0; step < 40; ++step) {
+    hive_request r = check::sample_request(step);
+    r.session = step % 3 == 0 ? one : two;
+    r.prefix_blocks = blocks.data();
+    r.prefix_block_count = step % 5;
+    r.prompt_tokens = 100 * step;
+    for (int i = 0; i < 7; ++i) asked.choose(r);
+    const auto index = asked.choose(r);
+    ASSERT_EQ(index, quiet.choose(r)) << step;
+    asked.lease(r, *index);
+    quiet.lease(r, *index);
+  }
+}
+
+// Outcomes of agents that have left, of leases made before the instance was, twice, and with counts that cannot be.
+TEST_P(strategies, bear_any_outcome) {
+  bench b(GetParam(), 4);
+  b.pool.set("load", {0.5, 0.5, 0.5, 0.5});
+  uint64_t blocks[2] = {1, 2};
+  for (uint64_t step = 0; step < 200; ++step) {
+    hive_request r = check::sample_request(step);
+    r.prefix_blocks = blocks;
+    r.prefix_block_count = 2;
+    const auto index = b.choose(r);
+    ASSERT_TRUE(index.has_value()) << step;
+    b.lease(r, *index);
+    hive_outcome o{};
+    o.struct_size = sizeof o;
+    o.phase = step % 3 == 0 ? HIVE_PHASE_FIRST_TOKEN : HIVE_PHASE_END;
+    o.index = step % 7 == 0 ? UINT32_MAX : step % 11 == 0 ? 900 : *index;
+    o.agent_key = step % 5 == 0 ? 4711 : 1000 + *index;
+    o.status = step % 4 == 0 ? HIVE_E_TIMEOUT : HIVE_OK;
+    o.since_lease_ns = step % 2 == 0 ? UINT64_MAX : 0;
+    o.prompt_tokens = step % 6 == 0 ? HIVE_TOKENS_UNKNOWN : step % 13 == 0 ? 0 : uint64_t{1} << 40;
+    o.output_tokens = step % 9 == 0 ? HIVE_TOKENS_UNKNOWN : step;
+    o.cached_tokens = step % 10 == 0 ? HIVE_TOKENS_UNKNOWN : uint64_t{1} << 41;
+    b.tell(o);
+    b.tell(o);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(all, strategies, testing::Values("least-loaded", "power-of-two", "peak-ewma", "token-load", "prefix-affinity", "consistent-hash", "weighted-c"), [](const auto &one) {
   std::string name = one.param;
   for (char &c : name) c = c == '-' ? '_' : c;
   return name;

@@ -81,7 +81,8 @@ def test_storage_page(simple):
 
 def test_plugins_page(simple):
     listed = {p["name"]: p for p in simple.admin("/admin/plugins").json()["plugins"]}
-    for name in ("strategy_least_loaded", "strategy_power_of_two", "gate_srtt", "gate_hardware", "gate_engine", "gate_reliability", "storage_lmdb", "storage_memory",
+    for name in ("strategy_least_loaded", "strategy_power_of_two", "strategy_peak_ewma",
+                 "strategy_token_load", "strategy_prefix_affinity", "strategy_consistent_hash", "gate_srtt", "gate_hardware", "gate_engine", "gate_reliability", "storage_lmdb", "storage_memory",
                  "transport_zmq", "transport_inproc", "engine_vllm", "engine_llamacpp"):
         assert listed[name]["state"] == "loaded", listed[name]
         assert len(listed[name]["sha256"]) == 64 and listed[name]["mapped"]

@@ -108,7 +108,7 @@ def test_the_srtt_gate_reads_the_live_value(stack):
 
 
 @pytest.mark.parametrize("text,words", [
-    ("routing_policy: {strategy: nonsense}", ["unknown strategy", "least-loaded", "power-of-two"]),
+    ("routing_policy: {strategy: nonsense}", ["unknown strategy", "consistent-hash, least-loaded, peak-ewma, power-of-two, prefix-affinity, token-load"]),
     ("routing_policy: {strategy: best-ttft}", ["not yet implemented"]),
     ("routing_policy: {strategy: least-loaded, exclude_if: {srt: {gt: 1}}}", ["unknown field", "srt"]),
     ("routing_policy: {strategy: least-loaded, exclude_if: {srtt: {}}}", ["exactly one operator"]),

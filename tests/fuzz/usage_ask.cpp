@@ -55,6 +55,11 @@ void request(std::string_view text) {
   must(after.include_usage && after.stream && after.model == before.model &&
            after.max_tokens == before.max_tokens && after.messages == before.messages && after.text_bytes == before.text_bytes,
        "it adds the question and changes nothing else");
+  before.inserted(before.stream_options_given ? before.stream_options_at.offset : before.object_at, asked->size() - body.size());
+  must(before.model_at.offset == after.model_at.offset, "the model is where it is said to be");
+  for (size_t i = 0; i < before.prompt_at.size(); ++i)
+    must(before.prompt_at[i].offset == after.prompt_at[i].offset && before.prompt_at[i].length == after.prompt_at[i].length,
+         "and so is the prompt");
 }
 
 }  // namespace

@@ -19,11 +19,15 @@ class request {
   std::string_view session() const noexcept { return view(r_->session); }  // empty when the client named none
   uint64_t tie_seed() const noexcept { return r_->tie_seed; }
   uint64_t now_ns() const noexcept { return r_->now_ns; }
+  uint64_t prompt_tokens(uint64_t unknown) const noexcept { return known(r_->prompt_tokens, unknown); }  // estimates
+  uint64_t output_tokens(uint64_t unknown) const noexcept { return known(r_->output_tokens, unknown); }
   // Only with `needs = HIVE_NEEDS_PREFIX_BLOCKS` or `HIVE_NEEDS_HEADERS`.
   std::span<const uint64_t> prefix_blocks() const noexcept { return {r_->prefix_blocks, r_->prefix_block_count}; }
   std::span<const hive_header> headers() const noexcept { return {r_->headers, r_->header_count}; }
 
  private:
+  static uint64_t known(uint64_t n, uint64_t unknown) noexcept { return n == HIVE_TOKENS_UNKNOWN ? unknown : n; }
+
   const hive_request *r_;
 };
 
@@ -83,6 +87,8 @@ class per_agent {
   T &at(uint32_t index) { return slots_[index].value; }
   const T &at(uint32_t index) const { return slots_[index].value; }
   bool has(uint32_t index) const { return index < slots_.size() && slots_[index].key != 0; }
+  uint64_t key(uint32_t index) const { return slots_[index].key; }
+  uint32_t count() const { return static_cast<uint32_t>(slots_.size()); }
 
  private:
   struct slot {
