@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/text.hpp"
 #include "fleet/agent.hpp"
 
 namespace hive::routing {
@@ -72,6 +73,7 @@ boost::json::object step_json(const policy_step &s, bool named) {
     out["strategy"] = {{"name", s.strategy.name}, {"options", boost::json::parse(s.strategy.options)}};
   }
   if (s.max_tries > 0) out["max_tries"] = s.max_tries;
+  if (s.max_queue_wait_ns > 0) out["max_queue_wait"] = format_duration(s.max_queue_wait_ns);
   return out;
 }
 

@@ -277,6 +277,19 @@ TEST(policy, what_this_release_cannot_do_is_refused_by_name) {
   EXPECT_TRUE(check_release(*fine->document).ok());
 }
 
+TEST(policy, a_step_may_bound_its_wait) {
+  const test_source source;
+  const auto d = parse_policy("routing_policy: {strategy: least-loaded, max_queue_wait: 1500ms}\n"
+                              "fallback_chain: [{strategy: least-loaded}]", source);
+  ASSERT_TRUE(d) << d.why().text();
+  EXPECT_EQ(d->document->steps[0].max_queue_wait_ns, 1500 * ns_per_ms);
+  EXPECT_EQ(d->document->steps[1].max_queue_wait_ns, 0u);
+  const auto again = parse_policy(boost::json::serialize(to_json(*d->document)), source);
+  ASSERT_TRUE(again) << again.why().text();
+  EXPECT_EQ(again->document->steps[0].max_queue_wait_ns, 1500 * ns_per_ms);
+  EXPECT_FALSE(parse_policy("routing_policy: {strategy: least-loaded, max_queue_wait: 5}", source));
+}
+
 TEST(policy, default_document_is_valid_as_text) {
   const test_source source;
   const auto again = parse_policy(boost::json::serialize(to_json(*default_policy())), source, {"d", "", true, false});

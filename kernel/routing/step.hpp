@@ -48,6 +48,7 @@ class step {
 
   const std::string &name() const { return name_; }
   uint32_t max_tries() const { return max_tries_; }
+  uint64_t max_queue_wait_ns() const { return max_queue_wait_ns_; }  // 0 = as long as the request has time
   const match_filter &match() const { return match_; }
   bool exclude_on_error() const { return exclude_on_error_; }
   const std::vector<bound_rule> &rules() const { return rules_; }
@@ -80,6 +81,7 @@ class step {
 
   std::string name_;
   uint32_t max_tries_ = 3;
+  uint64_t max_queue_wait_ns_ = 0;
   match_filter match_;
   bool exclude_on_error_ = false;
   std::vector<bound_rule> rules_;
