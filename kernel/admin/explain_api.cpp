@@ -11,6 +11,7 @@
 #include "base/text.hpp"
 #include "gateway/error.hpp"
 #include "gateway/estimate.hpp"
+#include "gateway/request_material.hpp"
 #include "gateway/routes.hpp"
 #include "http/message.hpp"
 
@@ -52,6 +53,7 @@ struct explain_api::question {
   int32_t priority = 0;
   bool streaming = false;
   uint64_t prompt_tokens = HIVE_TOKENS_UNKNOWN, output_tokens = HIVE_TOKENS_UNKNOWN;
+  gateway::request_material *material = nullptr;   // null: of a request that has ended
   std::optional<gateway::recent_request> past;
 
   // From the query; "" = all is well.
@@ -103,8 +105,10 @@ admin_answer explain_api::answer(const gateway::admin_request &request) {
     return refuse(400, wrong->message + " (the body is a client's request, or {\"request_id\": \"...\"})");
   q.model = scan.model;
   q.streaming = scan.stream;
-  q.prompt_tokens = gateway::simple_prompt_tokens(scan);
+  q.prompt_tokens = gateway::estimate_of({}, scan).prompt;
   q.output_tokens = scan.declared_output().value_or(HIVE_TOKENS_UNKNOWN);
+  gateway::request_material material(body, scan, {});
+  q.material = &material;
   return about(q);
 }
 
@@ -118,6 +122,7 @@ admin_answer explain_api::about(const question &q) const {
   facts.session_id = q.session;
   facts.priority = q.priority;
   facts.streaming = q.streaming;
+  facts.on_demand = q.material;
   facts.prompt_tokens = q.prompt_tokens;
   facts.output_tokens = q.output_tokens;
   json::object shown = to_json(router_.explain(facts));

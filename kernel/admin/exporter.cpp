@@ -31,6 +31,7 @@ exporter::exporter(const std::string &version)
       http_seconds_(metrics_.histograms("http_server_request_duration_seconds", "Requests by the time they took, streams to their end",
                                         {.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}, {"method", "route", "status_code"})),
       http_active_(metrics_.gauges("http_server_active_requests", "Requests under way", {"method", "route"})),
+      refused_by_(metrics_.counters("admission_rejections_total", "Requests that admission refused, by the check that did", {"reason", "model"})),
       finished_(metrics_.counters("routing_requests_finished_total", "Inference requests of clients by how they ended", {"model", "outcome"})),
       routed_(metrics_.counters("routing_requests_routed_total", "Attempts that an agent answered", {"region", "engine", "model", "tenant_id"})),
       failed_(metrics_.counters("routing_requests_failed_total", "Attempts that failed, and one for each exhausted request",
@@ -120,6 +121,7 @@ void exporter::on_finished(const gateway::request_record &r) {
   if (!r.inference) return;
   const std::string_view model = r.model_known ? r.model : std::string_view("__unknown__");
   finished_.with({model, gateway::to_string(r.how)}).add();
+  if (!r.refused_by.empty()) refused_by_.with({r.refused_by, model}).add();
   count_failed(r, model);
   count_tenant(r, model);
   if (r.first_byte_ns != 0) first_byte_.with({model}).observe(static_cast<double>(r.first_byte_ns) / static_cast<double>(ns_per_s));
@@ -209,6 +211,7 @@ void exporter::add(hive_metric metric, double delta) {
 void exporter::collect(observe::exposition &out) {
   if (on_.fleet != nullptr) collect_agents(out);
   if (on_.router != nullptr) collect_lines(out);
+  if (on_.admission != nullptr) collect_admission(out);
   if (on_.plugins != nullptr) collect_plugins(out);
   if (!on_.links.empty()) collect_links(out);
   if (!on_.servers.empty()) collect_servers(out);

@@ -24,6 +24,7 @@
 #include "observe/process.hpp"
 #include "plugins/registry.hpp"
 #include "routing/router.hpp"
+#include "tenancy/admission_control.hpp"
 
 namespace hive::admin {
 
@@ -42,6 +43,7 @@ struct exported {
   std::vector<const http::server_counters *> servers;  // one a worker
   const fleet::storage_thread *storage = nullptr;
   const fleet::history_stats *history = nullptr;
+  const tenancy::admission_control *admission = nullptr;
 };
 
 class exporter final : public gateway::telemetry, private observe::collectable {
@@ -77,6 +79,7 @@ class exporter final : public gateway::telemetry, private observe::collectable {
   void collect(observe::exposition &) override;
   void collect_agents(observe::exposition &) const;
   void collect_lines(observe::exposition &) const;
+  void collect_admission(observe::exposition &) const;
   void collect_plugins(observe::exposition &) const;
   void collect_links(observe::exposition &) const;
   void collect_servers(observe::exposition &) const;
@@ -120,6 +123,7 @@ class exporter final : public gateway::telemetry, private observe::collectable {
 
   observe::histogram_family http_seconds_;
   observe::gauge_family http_active_;
+  observe::counter_family refused_by_;
   observe::counter_family finished_, routed_, failed_, attempts_failed_, primary_, fallback_, exhausted_, reloads_;
   observe::histogram audit_write_seconds_;
   observe::counter auth_failed_client_, auth_failed_admin_, auth_throttled_client_, auth_throttled_admin_;

@@ -143,13 +143,15 @@ status router_app::start() {
   routing::router_options r;
   r.line.depth = static_cast<size_t>(settings_.queue_depth);
   r.line.bytes = settings_.queue_bytes.bytes;
-  r.line.tenant_fairness = true;
+  r.line.tenant_fairness = settings_.tenant_fairness;
   r.max_tries = static_cast<uint32_t>(settings_.max_tries_per_step);
   router_ = std::make_unique<routing::router>(*components_, fleet_->columns(), *outcomes_, r);
   policies_ = std::make_unique<policies>(policies::parts{settings_, control_, *router_, *components_, fleet_->columns(), *storage_, exporter_, keys_});
   if (const status s = policies_->library().start(); !s) return s;
   directory_ = std::make_unique<fleet_directory>(control_, *fleet_, *router_, exporter_);
 
+  admission_ = std::make_unique<tenancy::admission_control>(
+      tenancy::admission_settings{settings_.admit_fraction, settings_.admit_park_timeout.ns, static_cast<uint64_t>(settings_.admit_default_output)}, clock_);
   forwards_ = std::make_unique<gateway::forward_line>(static_cast<size_t>(settings_.max_concurrent),
                                                       static_cast<size_t>(settings_.queue_size));
   gateway_options_.max_body_bytes = settings_.max_request.bytes;
@@ -180,7 +182,7 @@ status router_app::start() {
   make_audit();
   if (const status s = start_units(); !s) return s;
   admin::exported shown{fleet_.get(), router_.get(), forwards_.get(), &stages_, &plugins_, audit_.get(), static_cast<size_t>(settings_.queue_size),
-                        {}, &memory_, &drift_, {}, storage_.get(), &history_->stats()};
+                        {}, &memory_, &drift_, {}, storage_.get(), &history_->stats(), admission_.get()};
   for (const auto &u : units_) {
     if (u->hub) shown.links.push_back(&u->hub->counters());
     shown.servers.push_back(&u->server->counters());
@@ -262,6 +264,8 @@ status router_app::start_units() {
     places.push_back({&u->home, u->hub.get()});
     gateway::worker_context context{u->home, u->hub.get(), *router_, *forwards_, *records_, stages_, gateway_options_, proxies_, &u->memory};
     context.guesses = guesses_.get();
+    context.admission = admission_.get();
+    context.tokens = &tokens_;
     u->gateway = std::make_unique<gateway::worker>(context, *models_, *api_, ready_, keys_);
     u->server = std::make_unique<http::server>(u->home, *u->gateway, limits);
     if (const status s = u->server->listen(http.text(), workers > 1); !s) return s.at("http-port");
@@ -338,6 +342,10 @@ void router_app::housekeeping() {
     sample_drift();
     watch_storage();
     watch_accepting();
+  }
+  if (now >= next_admission_sweep_ns_) {
+    next_admission_sweep_ns_ = now + 5 * 60 * ns_per_s;
+    admission_->sweep();
   }
 }
 

@@ -85,6 +85,8 @@ class router_app {
   std::unique_ptr<policies> policies_;
   std::unique_ptr<fleet_directory> directory_;
 
+  tenancy::token_estimator tokens_;
+  std::unique_ptr<tenancy::admission_control> admission_;
   std::unique_ptr<gateway::forward_line> forwards_;
   gateway::stage_gauges stages_;
   gateway::gateway_options gateway_options_;
@@ -99,7 +101,7 @@ class router_app {
   std::unique_ptr<embedded_agents> embedded_;
 
   callback_timer housekeeping_timer_, drain_timer_;
-  uint64_t next_second_ns_ = 0, told_write_errors_ = 0, told_accept_failures_ = 0, told_connection_limits_ = 0;
+  uint64_t next_second_ns_ = 0, next_admission_sweep_ns_ = 0, told_write_errors_ = 0, told_accept_failures_ = 0, told_connection_limits_ = 0;
   bool told_failed_sweep_ = false;
   bool first_request_told_ = false;
   uint64_t over_budget_since_ns_ = 0;      // 0 = not over

@@ -197,8 +197,8 @@ void add_security(table &t, router_settings &r) {
 
 void add_later(table &t, router_settings &r) {
   t.section("Other releases");
-  for (const char *name : {"quota-backend", "admit-fraction", "admit-park-timeout", "rpm-burst-seconds", "openai-api-key", "anthropic-api-key"})
-    t.add(name, &r.written.later, "", "Quotas, admission and providers.").no_flag().no_file().secret().later();
+  for (const char *name : {"quota-backend", "rpm-burst-seconds", "openai-api-key", "anthropic-api-key"})
+    t.add(name, &r.written.later, "", "Quotas and providers.").no_flag().no_file().secret().later();
 }
 
 void add_audit(table &t, router_settings &r) {
@@ -286,6 +286,7 @@ int64_t default_workers(unsigned cores) { return cores <= 2 ? 1 : std::min<int64
 void add_rows(table &t, router_settings &r) {
   add_addresses(t, r);
   add_limits(t, r);
+  add_admission_rows(t, r);
   add_backends(t, r);
   add_fleet(t, r);
   add_security(t, r);
@@ -297,6 +298,7 @@ void finish(const table &t, router_settings &r, std::vector<status> &problems, s
             const std::string &program_version) {
   if (r.workers == 0) r.workers = default_workers(std::thread::hardware_concurrency());
   resolve_auth(t, r, problems, warnings);
+  resolve_admission(r);
   if (r.audit_log_path == "off") r.audit_log_path.clear();
   if (t.origin_of("metrics-port") == origin::built_in) r.metrics.host = "127.0.0.1";
 

@@ -39,6 +39,11 @@ struct router_settings : program_settings {
   std::string slot_release;          // stream_end | headers
   std::string client_half_close;     // gone | allow
   std::vector<std::string> cors_origins;  // SCHEME://HOST[:PORT], or *; empty = off
+  // admission
+  double admit_fraction = 0.9;       // resolved, (0, 1]
+  duration admit_park_timeout;       // 0 = nobody parks
+  int64_t admit_default_output = 0;
+  bool tenant_fairness = true;
   // client routes
   std::vector<allowed_route> extra_routes;  // resolved
   std::string stream_usage;          // ask | leave
@@ -82,6 +87,7 @@ struct router_settings : program_settings {
     std::vector<std::string> backends;
     std::string p2p_listen_addr, p2p_announce_addr, secret_file, secret, auth_mode;
     std::vector<std::string> extra_routes;
+    std::string admit_fraction;
     std::string later, unused;              // settings of other releases land here
   } written;
 };
@@ -90,6 +96,10 @@ void add_rows(table &, router_settings &);
 // Rules across settings, and everything marked resolved.
 void finish(const table &, router_settings &, std::vector<status> &problems, std::vector<std::string> &warnings,
             const std::string &program_version = {});
+
+// Their part in admission_settings.cpp.
+void add_admission_rows(table &, router_settings &);
+void resolve_admission(router_settings &);
 
 // 1 up to 2 cores, else min(4, cores / 2).
 int64_t default_workers(unsigned cores);

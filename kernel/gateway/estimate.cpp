@@ -1,6 +1,7 @@
 #include "gateway/estimate.hpp"
 
 #include <boost/json/parse.hpp>
+#include <boost/json/serialize.hpp>
 
 namespace hive::gateway {
 
@@ -8,7 +9,7 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr int deepest = 6;
+constexpr int deepest = 8;
 
 uint64_t text_in(const json::value &v, int depth);
 
@@ -27,12 +28,30 @@ uint64_t text_in(const json::value &v, int depth) {
       if (!item.is_string()) bytes += text_in(item, depth + 1);
   } else if (v.is_object()) {
     const json::object &o = v.get_object();
-    for (const char *name : {"message", "content", "text", "reasoning_content", "refusal", "thinking"}) bytes += member(o, name, depth);
+    for (const char *name : {"message", "content", "text", "reasoning_content", "reasoning", "refusal", "thinking", "tool_calls", "function",
+                             "function_call", "arguments"})
+      bytes += member(o, name, depth);
+    // A tool's input is an object that was generated as its text.
+    if (const json::value *input = o.if_contains("input"); input != nullptr && input->is_object() && !input->get_object().empty())
+      bytes += json::serialize(*input).size();
   }
   return bytes;
 }
 
 }  // namespace
+
+token_estimate estimate_of(const tenancy::token_ratio &ratio, const request_scan &scan) {
+  token_estimate e;
+  e.ratio = ratio;
+  e.prompt = tenancy::prompt_tokens(ratio, scan.text_bytes, scan.messages);
+  e.counted_prompt = ratio.learned ? e.prompt : scan.text_quarters + 4 * scan.text_entries;
+  return e;
+}
+
+uint64_t token_estimate::output(uint64_t text_bytes) const {
+  if (text_bytes == 0) return 0;
+  return ratio.learned ? tenancy::prompt_tokens(ratio, text_bytes, 1) : text_bytes / 4 + 4;
+}
 
 uint64_t answer_text_bytes(std::string_view text) {
   boost::system::error_code error;

@@ -1,18 +1,31 @@
-// Token counts where an engine tells none (HTTP sheet section 12.2): a quarter of the bytes of each text, and 4 a text.
-// Pure, any thread.
+// A request's token counts before and without an engine's own (HTTP sheet section 12). One estimate a request, made when its body has
+// been read: admission, routing facts and accounting use the same. Pure, any thread.
+//
+// Accounting of a model of which no engine has ever told a count follows section 12.2: a quarter of the bytes of each text, and 4 a
+// text. As soon as something was learned of the model the learned ratio is nearer, and counts there too.
 #pragma once
 
 #include <cstdint>
 #include <string_view>
 
 #include "gateway/request_scan.hpp"
+#include "tenancy/token_estimator.hpp"
 
 namespace hive::gateway {
 
-inline uint64_t simple_prompt_tokens(const request_scan &scan) { return scan.text_quarters + 4 * scan.text_entries; }
-inline uint64_t simple_output_tokens(uint64_t text_bytes) { return text_bytes == 0 ? 0 : text_bytes / 4 + 4; }
+struct token_estimate {
+  tenancy::token_ratio ratio;
+  uint64_t prompt = 0;          // section 12.1: what admission and routing go by
+  uint64_t counted_prompt = 0;  // what is accounted where the engine tells none
 
-// Bytes of the text in a complete JSON answer of a chat, messages, completions or responses route; 0 when there is none.
+  // Of a whole answer whose engine tells no count; no text is nothing.
+  uint64_t output(uint64_t text_bytes) const;
+};
+
+token_estimate estimate_of(const tenancy::token_ratio &, const request_scan &);
+
+// Bytes of the text in a complete JSON answer of a chat, messages, completions or responses route, reasoning and the arguments of calls
+// included; 0 when there is none.
 uint64_t answer_text_bytes(std::string_view json);
 
 }  // namespace hive::gateway

@@ -73,12 +73,32 @@ TEST(estimate, the_text_of_an_answer_is_counted_whatever_its_shape) {
       {R"({"type":"message","content":[{"type":"text","text":"12345"},{"type":"tool_use","input":{}}]})", 5},
       {R"({"output":[{"type":"message","content":[{"type":"output_text","text":"123"}]}]})", 3},
       {R"({"choices":[{"message":{"content":null,"reasoning_content":"1"}}]})", 1},
+      {R"({"choices":[{"message":{"content":"1","reasoning":"22","tool_calls":[{"id":"x","function":{"name":"f","arguments":"{\"a\":1}"}}]}}]})", 10},
+      {R"({"type":"message","content":[{"type":"thinking","thinking":"123","signature":"s"},{"type":"tool_use","input":{"q":"ab"}}]})", 13},
+      {R"({"output":[{"type":"function_call","name":"f","arguments":"{}"}]})", 2},
       {R"({"data":[{"embedding":[0.1]}]})", 0},
       {"not json", 0},
       {"[]", 0}};
   for (const auto &[text, want] : cases) EXPECT_EQ(answer_text_bytes(text), want) << text;
-  EXPECT_EQ(simple_output_tokens(0), 0u);
-  EXPECT_EQ(simple_output_tokens(8), 6u);
+}
+
+// The simple counts until something was learned of the model, the learned ratio from then on; admission goes by the ratio at once.
+TEST(estimate, what_was_learned_replaces_the_simple_counts) {
+  request_scan scan;
+  scan.text_bytes = 8;
+  scan.text_entries = 2;
+  scan.text_quarters = 2;
+  scan.messages = 1;
+  const token_estimate cold = estimate_of({}, scan);
+  EXPECT_EQ(cold.prompt, 4u);
+  EXPECT_EQ(cold.counted_prompt, 10u);
+  EXPECT_EQ(cold.output(0), 0u);
+  EXPECT_EQ(cold.output(8), 6u);
+  const token_estimate learned = estimate_of({0.75, true}, scan);
+  EXPECT_EQ(learned.prompt, 6u);
+  EXPECT_EQ(learned.counted_prompt, 6u);
+  EXPECT_EQ(learned.output(0), 0u);
+  EXPECT_EQ(learned.output(100), 75u);
 }
 
 }  // namespace

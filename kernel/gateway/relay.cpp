@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "base/text.hpp"
-#include "gateway/estimate.hpp"
 #include "gateway/field_rules.hpp"
 #include "gateway/form_scan.hpp"
 #include "gateway/key_rules.hpp"
@@ -16,11 +15,6 @@ namespace hive::gateway {
 namespace {
 
 using routing::attempt_result;
-
-// Before anything was learned of a model: 1 / 3.2 tokens a byte, at least 4 a message (HTTP sheet section 12.1).
-uint64_t estimated_prompt_tokens(const request_scan &scan) {
-  return std::max<uint64_t>((scan.text_bytes * 5 + 15) / 16, 4 * scan.messages);
-}
 
 api_error no_memory() {
   return make_error("queue_full", "the router holds as many bytes of requests and answers as --memory-budget allows", "router", 1);
@@ -121,6 +115,10 @@ void relay::on_body(http::body_ptr body) {
       usage_asked_ = true;
     }
   set_stage(&context_.stages.selecting);
+  if (let_in()) enter_line();
+}
+
+void relay::enter_line() {
   switch (context_.forwards.acquire(*this, false)) {
     case forward_line::answer::granted: return look_for_agent();
     case forward_line::answer::waiting: return;
@@ -149,7 +147,8 @@ void relay::look_for_agent() {
     facts.key_id = caller_->id;
     facts.streaming = scan_.stream;
     facts.deadline_ns = deadline_ns_;
-    facts.prompt_tokens = estimated_prompt_tokens(scan_);
+    facts.priority = caller_->priority;
+    facts.prompt_tokens = estimate_.prompt;
     facts.output_tokens = scan_.declared_output().value_or(HIVE_TOKENS_UNKNOWN);
     facts.body_bytes = body_->size();
     facts.session_id = session_of(exchange_.head().fields);
@@ -224,7 +223,10 @@ void relay::dispatch() {
   link::stream_failure why;
   const std::string peer = agent_;
   stream_ = context_.hub->open(peer, open, *this, std::make_unique<slot_keeper>(take_lease()), why);
-  if (stream_) return;
+  if (stream_) {
+    if (way_in_) way_in_->reached_agent();
+    return;
+  }
   if (why.why != link::cause::protocol) return on_failed(why);
   // The client's own header fields do not fit the link: nobody else could take them either.
   end_attempt(attempt_result::terminal);
@@ -266,6 +268,7 @@ void relay::end_attempt(attempt_result result, bool had_its_time) {
   if (!attempt_open_) return;
   attempt_open_ = false;
   if (committed_ || result == attempt_result::completed) settle_usage();
+  if (result == attempt_result::completed) learn_tokens();
   routing::attempt_report report;
   report.what = result;
   report.exclude = exclude_;
@@ -294,9 +297,9 @@ void relay::settle_usage() {
   if (encoded_ && route_.capability == "llm") text_bytes = encoded_bytes_;
   if (usage_.known && whole) return;
   // Some engines tell the prompt first and a count that grows: of a cut stream the larger is nearer.
-  const uint64_t counted = simple_output_tokens(text_bytes);
+  const uint64_t counted = estimate_.output(text_bytes);
   estimated_ = !usage_.known || counted > usage_.output_tokens;
-  if (!usage_.known) usage_.prompt_tokens = simple_prompt_tokens(scan_);
+  if (!usage_.known) usage_.prompt_tokens = estimate_.counted_prompt;
   usage_.output_tokens = std::max(usage_.output_tokens, counted);
 }
 
@@ -367,6 +370,7 @@ void relay::record(ended how, int status, std::string_view code) {
   if (recorded_) return;
   recorded_ = true;
   disarm();
+  settle_admission();
   request_record r;
   r.request_id = request_id_;
   r.method = method_;
@@ -381,6 +385,7 @@ void relay::record(ended how, int status, std::string_view code) {
   r.agent = agent_;
   r.step = step_;
   r.error_code = code;
+  r.refused_by = to_string(refused_by_);
   r.status = status;
   r.how = how;
   r.streaming = mode_ == mode::stream;
@@ -390,7 +395,7 @@ void relay::record(ended how, int status, std::string_view code) {
   const uint64_t now = now_ns();
   r.duration_ns = now - started_ns_;
   r.first_byte_ns = first_byte_ns_ == 0 ? 0 : first_byte_ns_ - started_ns_;
-  r.estimated_prompt_tokens = scan_.model.empty() ? 0 : estimated_prompt_tokens(scan_);
+  r.estimated_prompt_tokens = estimate_.prompt;
   r.declared_output_tokens = scan_.declared_output().value_or(0);
   r.usage = usage_;
   r.estimated = estimated_;

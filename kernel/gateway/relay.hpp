@@ -14,6 +14,7 @@
 #include "base/byte_budget.hpp"
 #include "base/loop.hpp"
 #include "gateway/error.hpp"
+#include "gateway/estimate.hpp"
 #include "gateway/forward_line.hpp"
 #include "gateway/model_names.hpp"
 #include "gateway/request_material.hpp"
@@ -26,6 +27,7 @@
 #include "http/sse_scanner.hpp"
 #include "link/router_hub.hpp"
 #include "routing/router.hpp"
+#include "tenancy/admission_control.hpp"
 #include "tenancy/keyring.hpp"
 
 namespace hive::gateway {
@@ -67,6 +69,8 @@ struct worker_context {
   relay_list *live = nullptr;
   const models_view *models = nullptr;
   auth_throttle *guesses = nullptr;        // null: nobody is held back; of all workers
+  tenancy::admission_control *admission = nullptr;  // null: everybody is let in
+  tenancy::token_estimator *tokens = nullptr;       // null: nothing is learned
 };
 
 inline std::string client_of(const worker_context &c, const http::exchange &e) {
@@ -121,6 +125,13 @@ class relay final : public http::responder,
   void hold(std::string_view bytes);
   void let_go();
   void give_credit();
+  // relay_admission.cpp
+  bool let_in();                           // false: refused, or parked and on its way later
+  void enter_line();
+  void reject(const tenancy::refusal &);
+  void tell_progress();
+  void settle_admission();
+  void learn_tokens();
   void look_for_agent();
   void dispatch();
   bool is_form_body() const;
@@ -165,6 +176,15 @@ class relay final : public http::responder,
   http::body_ptr body_;
   request_scan scan_;
   std::optional<request_material> material_;  // the session's
+  token_estimate estimate_;
+  struct way_in final : tenancy::admittance {
+    explicit way_in(relay &r) : admittance(*r.context_.admission, r.context_.home), owner(r) {}
+    void on_admitted() override { owner.enter_line(); }
+    void on_refused(const tenancy::refusal &why) override { owner.reject(why); }
+    relay &owner;
+  };
+  std::optional<way_in> way_in_;           // of a request that admission concerns
+  tenancy::refused_by refused_by_ = tenancy::refused_by::none;
   std::unique_ptr<routing::session> session_;
   fleet::lease lease_;                     // until the stream takes it
   std::string agent_;

@@ -81,6 +81,7 @@ void relay::stream_data(std::string_view bytes) {
     return commit();
   }
   scanner_->feed(bytes);
+  if (way_in_) tell_progress();
   if (filter_) {
     size_t kept_back = 0;
     bytes = filter_->pass(bytes, kept_back);

@@ -127,11 +127,12 @@ class walker {
  private:
   enum known_field {
     k_model, k_stream, k_stream_options, k_max_tokens, k_max_completion_tokens, k_user, k_messages, k_system, k_tools, k_prompt,
-    k_input, k_instructions, k_query, k_documents
+    k_input, k_instructions, k_query, k_documents, k_max_output_tokens
   };
   static int known_key(std::string_view k) {
     static constexpr std::string_view names[] = {"model", "stream", "stream_options", "max_tokens", "max_completion_tokens", "user",
-                                                 "messages", "system", "tools", "prompt", "input", "instructions", "query", "documents"};
+                                                 "messages", "system", "tools", "prompt", "input", "instructions", "query", "documents",
+                                                 "max_output_tokens"};
     const auto *it = std::find(std::begin(names), std::end(names), k);
     return it == std::end(names) ? -1 : static_cast<int>(it - std::begin(names));
   }
@@ -186,7 +187,8 @@ class walker {
         return ok;
       }
       case k_max_tokens:
-      case k_max_completion_tokens: {
+      case k_max_completion_tokens:
+      case k_max_output_tokens: {
         if (!walk(v, place::elsewhere, 1)) return false;
         if (first != '-' && !digit(first)) return true;
         const auto count = as_count(token);
@@ -284,10 +286,11 @@ class walker {
       place inner = place::elsewhere;
       bool raw = false;
       if (at == place::message) {
-        if (key == "content") inner = place::content;
+        if (key == "content" || key == "reasoning_content" || key == "reasoning") inner = place::content;
         if (key == "tool_calls") inner = place::tool_calls;
       } else if (at == place::content) {  // a part
         if (key == "text" || key == "thinking" || key == "content") inner = place::content;
+        if (key == "output" || key == "arguments" || key == "summary") inner = place::content;  // items of the responses route
         if (key == "type") image = token == "\"image_url\"" || token == "\"image\"" || token == "\"input_image\"";
         raw = key == "input";
       } else if (at == place::tool_calls) {

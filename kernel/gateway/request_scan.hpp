@@ -29,7 +29,7 @@ struct request_scan {
   bool include_usage_given = false;   // the keys are there, whatever their values
   bool stream_options_given = false;
   // Declared output limits. A JSON number, its fraction cut off, at most 2^40; a negative one, or one that is no number, is
-  // absent: a budget can never grow by it.
+  // absent: a budget can never grow by it. max_output_tokens, the name on the responses route, is max_completion_tokens here.
   std::optional<uint64_t> max_tokens;
   std::optional<uint64_t> max_completion_tokens;
 

@@ -116,6 +116,29 @@ TEST_F(request_scan_test, text_messages_and_images_are_counted_also_in_nested_bl
   EXPECT_EQ(out_.text_bytes, 11u + 3);
 }
 
+// What tools answered, what the model thought and what it called with are prompt like any other text (W60).
+TEST_F(request_scan_test, results_reasoning_and_calls_of_earlier_turns_are_counted_in_every_dialect) {
+  const std::pair<const char *, uint64_t> cases[] = {
+      {R"("messages":[{"role":"tool","tool_call_id":"id","content":"12345"}])", 5},
+      {R"("messages":[{"role":"assistant","content":null,"reasoning_content":"123","reasoning":"45"}])", 5},
+      {R"("messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"id","content":"12345"}]}])", 5},
+      {R"("messages":[{"role":"assistant","content":[{"type":"thinking","thinking":"1234","signature":"abc"}]}])", 4},
+      {R"("input":[{"type":"function_call","call_id":"id","name":"f","arguments":"{\"a\":1}"}])", 7},
+      {R"("input":[{"type":"function_call_output","call_id":"id","output":"12345"}])", 5},
+      {R"("input":[{"type":"reasoning","id":"r","summary":[{"type":"summary_text","text":"123"}]}])", 3}};
+  for (const auto &[fields, bytes] : cases) {
+    ASSERT_FALSE(scan(std::string("{\"model\":\"m\",") + fields + "}")) << fields;
+    EXPECT_EQ(out_.text_bytes, bytes) << fields;
+  }
+}
+
+TEST_F(request_scan_test, the_responses_routes_limit_of_output_is_read_too) {
+  ASSERT_FALSE(scan(R"({"model":"m","max_output_tokens":77})"));
+  EXPECT_EQ(out_.declared_output(), 77u);
+  ASSERT_FALSE(scan(R"({"model":"m","max_output_tokens":-5,"max_tokens":3})"));
+  EXPECT_EQ(out_.declared_output(), 3u);
+}
+
 TEST_F(request_scan_test, refuses_what_is_not_one_sound_object_with_a_model) {
   const std::string deep(100'000, '[');
   const struct {

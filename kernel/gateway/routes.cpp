@@ -24,6 +24,11 @@ constexpr route streamed(route r, dialect speaks = dialect::openai, bool buffere
   return r;
 }
 
+constexpr route admitted(route r) {
+  r.admitted = true;
+  return r;
+}
+
 constexpr route below(route r, std::string_view label) {
   r.rest = true;
   r.label = label;
@@ -40,10 +45,10 @@ constexpr std::array<route, 12> table = {{
     get(route_kind::ready, "/health/ready"),
     get(route_kind::models, "/v1/models"),
     below(get(route_kind::model_detail, "/v1/models/"), "/v1/models/*model"),
-    streamed(post("/v1/chat/completions", "llm", usage_source::asked), dialect::openai, true),
-    streamed(post("/v1/completions", "llm", usage_source::asked)),
-    streamed(post("/v1/responses", "llm", usage_source::told), dialect::responses),
-    streamed(post("/v1/messages", "llm", usage_source::told), dialect::anthropic),
+    admitted(streamed(post("/v1/chat/completions", "llm", usage_source::asked), dialect::openai, true)),
+    admitted(streamed(post("/v1/completions", "llm", usage_source::asked))),
+    admitted(streamed(post("/v1/responses", "llm", usage_source::told), dialect::responses)),
+    admitted(streamed(post("/v1/messages", "llm", usage_source::told), dialect::anthropic)),
     in_dialect(post("/v1/messages/count_tokens", "llm", usage_source::none), dialect::anthropic),
     post("/v1/embeddings", "embedding", usage_source::told),
     post("/v1/rerank", "reranker", usage_source::told),

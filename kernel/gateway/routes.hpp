@@ -41,6 +41,7 @@ struct route {
   usage_source usage = usage_source::none;
   std::string_view engine_path = {};  // where the engine has it; empty = the same path
   bool forms = false;           // the body may be multipart/form-data
+  bool admitted = false;        // it makes an engine generate: admission judges it
 };
 
 // The built-in routes.

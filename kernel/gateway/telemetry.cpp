@@ -17,6 +17,7 @@ std::string_view to_string(ended e) {
     case ended::rejected_queue: return "rejected_queue";
     case ended::rejected_memory: return "rejected_memory";
     case ended::rejected_auth: return "rejected_auth";
+    case ended::rejected_admission: return "rejected_admission";
     case ended::failed: return "failed";
     case ended::shutdown: return "shutdown";
   }

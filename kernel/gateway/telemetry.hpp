@@ -26,6 +26,7 @@ enum class ended : uint8_t {
   rejected_queue,
   rejected_memory,
   rejected_auth,
+  rejected_admission,  // 429: the model's budget, its fleet's pressure or the key's limits
   failed,              // our own 5xx that is none of the others
   shutdown,
 };
@@ -47,6 +48,7 @@ struct request_record {
   std::string_view agent;        // peer id of the last attempt
   std::string_view step;
   std::string_view error_code;
+  std::string_view refused_by;   // the part of admission that refused it: b1, b3, ...; else empty
   int status = 0;                // 499 when the client left before an answer
   ended how = ended::completed;
   bool streaming = false;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/text.hpp"
 #include "fleet/agent.hpp"
 
 namespace hive::routing {
@@ -72,6 +73,7 @@ boost::json::object step_json(const policy_step &s, bool named) {
     out["strategy"] = {{"name", s.strategy.name}, {"options", boost::json::parse(s.strategy.options)}};
   }
   if (s.max_tries > 0) out["max_tries"] = s.max_tries;
+  if (s.max_queue_wait_ns > 0) out["max_queue_wait"] = format_duration(s.max_queue_wait_ns);
   return out;
 }
 
@@ -145,13 +147,6 @@ status check_release(const policy_document &d) {
                                      "that it is meant to stop or reroute: remove it" + std::string(off),
                 std::string(field));
   };
-  const std::pair<std::string_view, int64_t> caps[] = {{"max_input_tokens", d.max_input_tokens},
-                                                       {"images_max", d.images_max},
-                                                       {"admit_budget_tokens", d.admit_budget_tokens},
-                                                       {"max_inflight", d.max_inflight}};
-  for (const auto &[name, value] : caps)
-    if (value > 0) return refuse(name, " or set it to 0");
-  if (!d.shed_if.empty()) return refuse("shed_if", "");
   if (d.provider) return refuse("fallback_provider", "");
   return {};
 }

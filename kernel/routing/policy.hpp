@@ -66,6 +66,7 @@ struct policy_step {
   bool exclude_on_error = false;   // on_error: exclude; what a failing custom gate means
   strategy_choice strategy;
   int64_t max_tries = 0;           // <= 0: --max-tries-per-step
+  uint64_t max_queue_wait_ns = 0;  // then the next step; 0 = the request's own deadline
 };
 
 struct provider_choice {

@@ -280,10 +280,7 @@ TEST(policy_text, a_named_document_must_say_its_models) {
 
 TEST(policy, what_this_release_cannot_do_is_refused_by_name) {
   const test_source source;
-  const std::pair<const char *, const char *> cases[] = {
-      {"max_input_tokens: 10", "max_input_tokens"},   {"images_max: 1", "images_max"},
-      {"admit_budget_tokens: 1", "admit_budget_tokens"}, {"max_inflight: 1", "max_inflight"},
-      {"shed_if: {waiting_requests: {gt: 1}}", "shed_if"}, {"fallback_provider: {engine: e, model: m}", "fallback_provider"}};
+  const std::pair<const char *, const char *> cases[] = {{"fallback_provider: {engine: e, model: m}", "fallback_provider"}};
   for (const auto &[line, field] : cases) {
     const auto d = parse_policy(std::string(line) + "\nrouting_policy: {strategy: least-loaded}", source);
     ASSERT_TRUE(d) << d.why().text();
@@ -293,9 +290,23 @@ TEST(policy, what_this_release_cannot_do_is_refused_by_name) {
     EXPECT_THAT(s.message(), HasSubstr("not supported in this release"));
   }
   EXPECT_TRUE(check_release(*default_policy()).ok());
-  const auto fine = parse_policy("mode: serverless\nmax_inflight: 0\nrouting_policy: {strategy: least-loaded}\n"
+  const auto fine = parse_policy("mode: serverless\nmax_inflight: 3\nmax_input_tokens: 10\nimages_max: 1\nadmit_budget_tokens: 1\n"
+                                 "shed_if: {waiting_requests: {gt: 1}}\nrouting_policy: {strategy: least-loaded}\n"
                                  "fallback_chain: [{strategy: least-loaded}]", source);
   EXPECT_TRUE(check_release(*fine->document).ok());
+}
+
+TEST(policy, a_step_may_bound_its_wait) {
+  const test_source source;
+  const auto d = parse_policy("routing_policy: {strategy: least-loaded, max_queue_wait: 1500ms}\n"
+                              "fallback_chain: [{strategy: least-loaded}]", source);
+  ASSERT_TRUE(d) << d.why().text();
+  EXPECT_EQ(d->document->steps[0].max_queue_wait_ns, 1500 * ns_per_ms);
+  EXPECT_EQ(d->document->steps[1].max_queue_wait_ns, 0u);
+  const auto again = parse_policy(boost::json::serialize(to_json(*d->document)), source);
+  ASSERT_TRUE(again) << again.why().text();
+  EXPECT_EQ(again->document->steps[0].max_queue_wait_ns, 1500 * ns_per_ms);
+  EXPECT_FALSE(parse_policy("routing_policy: {strategy: least-loaded, max_queue_wait: 5}", source));
 }
 
 TEST(policy, default_document_is_valid_as_text) {

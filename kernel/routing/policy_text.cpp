@@ -144,7 +144,7 @@ status reader::read_steps(const yaml::node &root, policy_document &d) {
   first.name = "routing_policy";
   if (!primary) return root.wrong("routing_policy: strategy is required, one of: " + join(catalog_.strategies()));
   if (status s = primary->want_map(); !s.ok()) return s;
-  keys(*primary, {"match", "exclude_if", "on_error", "strategy", "max_tries"});
+  keys(*primary, {"match", "exclude_if", "on_error", "strategy", "max_tries", "max_queue_wait"});
   if (status s = take(read_step(*primary, first)); !s.ok()) return s;
   d.steps.push_back(std::move(first));
   const yaml::node *chain = present(root, "fallback_chain");
@@ -152,7 +152,7 @@ status reader::read_steps(const yaml::node &root, policy_document &d) {
   if (status s = chain->want_list(); !s.ok()) return s;
   for (const yaml::node &item : chain->items()) {
     if (status s = item.want_map(); !s.ok()) return s;
-    keys(item, {"name", "match", "exclude_if", "on_error", "strategy", "max_tries"});
+    keys(item, {"name", "match", "exclude_if", "on_error", "strategy", "max_tries", "max_queue_wait"});
     policy_step step;
     step.name = "fallback_chain[" + std::to_string(d.steps.size() - 1) + "]";
     if (const yaml::node *name = present(item, "name")) {
@@ -182,6 +182,11 @@ status reader::read_step(const yaml::node &n, policy_step &step) {
     auto v = tries->as_int();
     if (!v) return v.why();
     step.max_tries = std::max<int64_t>(0, *v);
+  }
+  if (const yaml::node *wait = present(n, "max_queue_wait")) {
+    auto ns = wait->as_duration_ns();
+    if (!ns) return ns.why();
+    step.max_queue_wait_ns = *ns;
   }
   return {};
 }

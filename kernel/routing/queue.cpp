@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/clock.hpp"
+#include "routing/turnover.hpp"
 
 namespace hive::routing {
 namespace {
@@ -16,6 +17,11 @@ constexpr size_t max_passed = 16;       // agents remembered that went to later 
 constexpr size_t prune_from = 1024;      // tenants that owe nothing are forgotten from here on
 constexpr size_t most_tenants = 65536;  // beyond it idle ones are forgotten with their debt
 constexpr size_t columns = fleet::column_table::limit + 1;
+
+const clock_source &system_clock() {
+  static const system_clock_source clock;
+  return clock;
+}
 
 }  // namespace
 
@@ -33,6 +39,8 @@ struct ticket::state : std::enable_shared_from_this<ticket::state> {
   size_t position = 0;                  // in the line's vector
   uint64_t since_ns = 0;                // when it began to wait; 0 = it did not, and no clock was read for it
   uint64_t waited_ns = 0;
+  uint64_t retry_after_ns = 0;
+  line_refusal refused = line_refusal::none;
   uint32_t index = 0;
   bool in_line = false;
   bool woken = false;                   // a wake is out
@@ -53,7 +61,8 @@ class waiting_line::impl {
     size_t waiting = 0;
   };
 
-  impl(waiting_line &owner, fleet::pool &p, const line_limits &limits) : owner_(owner), pool_(p), limits_(limits) {}
+  impl(waiting_line &owner, fleet::pool &p, const line_limits &limits, const clock_source *clock)
+      : owner_(owner), pool_(p), limits_(limits), clock_(clock != nullptr ? *clock : system_clock()) {}
 
   bool untried(const state &s) const { return s.tried_at != change_; }
 
@@ -99,6 +108,8 @@ class waiting_line::impl {
     s.in_line = true;
     s.position = line_.size();
     s.since_ns = 0;
+    s.refused = line_refusal::none;
+    s.retry_after_ns = 0;
     line_.push_back(&s);
     bytes_ += s.bytes;
     if (limits_.tenant_fairness) {
@@ -126,7 +137,8 @@ class waiting_line::impl {
     s.in_line = s.woken = s.recheck = s.lost = false;
     s.finder = nullptr;
     ++s.life;
-    s.waited_ns = s.since_ns != 0 ? now_ns() - s.since_ns : 0;
+    s.waited_ns = s.since_ns != 0 ? clock_.now() - s.since_ns : 0;
+    if (line_.empty()) turnover_.emptied();
     if (!limits_.tenant_fairness) return;
     --tenants_.find(s.cls.tenant)->second.waiting;
     if (tenants_.size() <= prune_at_) return;
@@ -198,9 +210,8 @@ class waiting_line::impl {
       return entered::advance;
     }
     if (entering && r.what == verdict::full) s.finder->on_full(pool_);
-    const bool no_room = entering && (line_.size() > limits_.depth || bytes_ > limits_.bytes);
-    if (!may_wait || no_room) {
-      if (may_wait) ++stats_.refused_full;
+    if (entering && may_wait) judge_wait(s);
+    if (!may_wait || s.refused != line_refusal::none) {
       remove(s);
       return entered::advance;
     }
@@ -211,14 +222,39 @@ class waiting_line::impl {
     }
     if (entering) {
       ++stats_.entered;
-      s.since_ns = now_ns();
+      s.since_ns = clock_.now();
       learn_reads(s);
     }
     return entered::waiting;
   }
 
+  // A newcomer needs gap * (those before it + 1) for its slot, and for its answer one gap at least: with n slots at work an answer takes n
+  // gaps. The first in the line always waits: its slot is how the gap is learned anew.
+  void judge_wait(state &s) {
+    const uint64_t now = clock_.now();
+    const uint64_t gap = turnover_.gap_ns(now);
+    if (line_.size() > limits_.depth || bytes_ > limits_.bytes) {
+      s.refused = line_refusal::full;
+      s.retry_after_ns = gap;
+      ++stats_.refused_full;
+      return;
+    }
+    if (gap == 0 || s.cls.deadline_ns == 0) return;
+    const auto ahead = static_cast<uint64_t>(std::count_if(line_.begin(), line_.end(), [&](const state *o) { return o != &s && before(*o, s); }));
+    const uint64_t left = s.cls.deadline_ns > now ? s.cls.deadline_ns - now : 0;
+    const uint64_t needed = (ahead + 2) * gap;
+    if (ahead == 0 || needed <= left) return;
+    s.refused = line_refusal::late;
+    s.retry_after_ns = needed - left;
+    ++stats_.refused_late;
+  }
+
   entered grant(state &s, uint32_t index, bool entering) {
     note_passed(s, index);
+    if (!entering) {
+      const uint64_t now = clock_.now();
+      turnover_.granted(now, now - s.since_ns, line_.size() > 1);
+    }
     s.index = index;
     candidate_finder *finder = s.finder;
     charge(s.cls);
@@ -319,6 +355,8 @@ class waiting_line::impl {
   waiting_line &owner_;
   fleet::pool &pool_;
   const line_limits limits_;
+  const clock_source &clock_;
+  turnover turnover_;
   std::vector<state *> line_;           // in no order; the order is before()
   std::unordered_map<std::string, tenant> tenants_;
   uint64_t virtual_time_ = 0;           // what the tenant served last had been charged before
@@ -348,8 +386,11 @@ ticket::~ticket() {
 uint32_t ticket::index() const { return state_->index; }
 bool ticket::waiting() const { return state_->finder != nullptr; }
 uint64_t ticket::waited_ns() const { return state_->waited_ns; }
+line_refusal ticket::refused() const { return state_->refused; }
+uint64_t ticket::retry_after_ns() const { return state_->retry_after_ns; }
 
-waiting_line::waiting_line(fleet::pool &p, const line_limits &limits) : impl_(std::make_unique<impl>(*this, p, limits)) {
+waiting_line::waiting_line(fleet::pool &p, const line_limits &limits, const clock_source *clock)
+    : impl_(std::make_unique<impl>(*this, p, limits, clock)) {
   std::lock_guard lock(p.mutex());
   p.set_watcher(this);
 }
@@ -399,6 +440,7 @@ line_stats waiting_line::stats() const {
   line_stats s = impl_->stats_;
   s.depth = impl_->line_.size();
   s.bytes = impl_->bytes_;
+  s.gap_ns = impl_->turnover_.gap_ns(impl_->clock_.now());
   return s;
 }
 

@@ -63,12 +63,20 @@ struct ticket_class {
   int32_t priority = 0;        // higher first
   std::string tenant;          // deficit round robin between tenants of one priority
   uint64_t cost = 1;           // tokens; charged to the tenant at the grant only
+  uint64_t deadline_ns = 0;    // who cannot get a slot before it does not wait; 0 = none
 };
 
 enum class entered {
   taken,      // a slot is held; index in ticket::index
   waiting,    // on_wake will come; then call run
-  advance,    // nobody fits, or the line is full: go to the next step
+  advance,    // nobody fits, the line is full, or it is too long: go to the next step
+};
+
+// Why a ticket for which somebody would fit was not let into the line.
+enum class line_refusal : uint8_t {
+  none,
+  full,       // as many wait as may
+  late,       // those before it would take all its time
 };
 
 class waiting_line;
@@ -83,6 +91,9 @@ class ticket {
   uint32_t index() const;         // after entered::taken
   bool waiting() const;
   uint64_t waited_ns() const;     // of the last wait that ended
+  // After entered::advance. retry_after_ns: when asking again makes sense, by the line's own speed; 0 = not known.
+  line_refusal refused() const;
+  uint64_t retry_after_ns() const;
 
  private:
   friend class waiting_line;
@@ -106,12 +117,15 @@ struct line_stats {
   uint64_t entered = 0;
   uint64_t granted_after_wait = 0;
   uint64_t refused_full = 0;
+  uint64_t refused_late = 0;
+  uint64_t gap_ns = 0;              // mean time between two slots for those who wait; 0 = not known
   uint64_t wakes = 0;
 };
 
 class waiting_line final : public fleet::pool_watcher {
  public:
-  waiting_line(fleet::pool &, const line_limits &);
+  // `clock` null = the system's; it outlives the line.
+  waiting_line(fleet::pool &, const line_limits &, const clock_source *clock = nullptr);
   ~waiting_line() override;
 
   // First entry of a step, or re-entry after a failed attempt (the ticket keeps its number). `may_wait` false: only take.

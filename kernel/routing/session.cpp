@@ -88,6 +88,7 @@ session_impl::session_impl(loop &on, const request_facts &facts, session_events 
   class_.priority = facts_.priority;
   class_.tenant = facts_.tenant;
   class_.cost = std::max<uint64_t>(1, tokens_of(facts_));
+  class_.deadline_ns = facts_.deadline_ns;
   selection_.request = request_of(facts_, route_ ? route_->needs() : 0);
   selection_.capability = {selection_.request.capability.ptr, selection_.request.capability.len};
   if (route_) route_->where->live.fetch_add(1, std::memory_order_relaxed);
@@ -137,12 +138,7 @@ bool session_impl::settle(entered e) {
       deliver();
       return true;
     case entered::waiting:
-      if (!waiting_) {
-        waiting_ = true;
-        wait_start_ns_ = now_ns();
-        if (facts_.deadline_ns) loop_.arm(alarm_, facts_.deadline_ns);
-        events_.on_parked();
-      }
+      if (!waiting_) start_waiting();
       return true;
     case entered::advance:
       break;
@@ -153,11 +149,34 @@ bool session_impl::settle(entered e) {
   } else {
     saw_full_ = true;
     only_unregistered_ = false;
+    if (const uint64_t after = ticket_->retry_after_ns(); after != 0) retry_after_ns_ = retry_after_ns_ == 0 ? after : std::min(retry_after_ns_, after);
     // None held: somebody was free for those ahead in the line, and the line is full.
-    leave_step(emptiness{funnel_gate::capacity, selection_.held ? "at_capacity=" + std::to_string(selection_.held)
-                                                                : std::string("queue_full")}.text());
+    const bool late = ticket_->refused() == line_refusal::late;
+    leave_step(emptiness{funnel_gate::capacity, late              ? "queue_too_slow"
+                                                : selection_.held ? "at_capacity=" + std::to_string(selection_.held)
+                                                                  : std::string("queue_full")}.text());
   }
   return false;
+}
+
+void session_impl::start_waiting() {
+  waiting_ = true;
+  wait_start_ns_ = now_ns();
+  const uint64_t most = route_->steps[at_]->max_queue_wait_ns();
+  uint64_t until = facts_.deadline_ns == 0 ? never_ns : facts_.deadline_ns;
+  if (most != 0) until = std::min(until, wait_start_ns_ + most);
+  if (until != never_ns) loop_.arm(alarm_, until);
+  events_.on_parked();
+}
+
+// The step's max_queue_wait is over, or the request's time.
+void session_impl::on_alarm() {
+  if (past_deadline(now_ns())) return on_deadline();
+  stop_waiting(false);
+  saw_full_ = true;
+  only_unregistered_ = false;
+  leave_step(emptiness{funnel_gate::capacity, "max_queue_wait"}.text());
+  walk();
 }
 
 void session_impl::deliver() {
@@ -345,7 +364,8 @@ void session_impl::finish_exhausted() {
   exhaustion e;
   const std::string model = clean(facts_.model);
   if (saw_full_) {
-    e = {"no_capacity", "all agents that could serve model '" + model + "' are at capacity", 1};
+    const uint64_t seconds = (retry_after_ns_ + ns_per_s - 1) / ns_per_s;
+    e = {"no_capacity", "all agents that could serve model '" + model + "' are at capacity", std::clamp<uint64_t>(seconds, 1, 60)};
   } else if (forwards_ == 0 && only_unregistered_) {
     e = {"model_not_found", "no agent serves model '" + model + "'", 0};
   } else {

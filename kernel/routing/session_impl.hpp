@@ -49,7 +49,7 @@ class session_impl final : public session, public candidate_finder {
   };
   struct alarm final : loop_timer {
     explicit alarm(session_impl &s) : owner(s) {}
-    void on_timer() override { owner.on_deadline(); }
+    void on_timer() override { owner.on_alarm(); }
     session_impl &owner;
   };
   // What was done to one agent in this request.
@@ -64,6 +64,8 @@ class session_impl final : public session, public candidate_finder {
   void deliver();
   void leave_step(std::string reason);
   void stop_waiting(bool with_slot);
+  void start_waiting();
+  void on_alarm();
   void on_deadline();
   void finish_exhausted();
   void finish(exhaustion);
@@ -91,6 +93,7 @@ class session_impl final : public session, public candidate_finder {
   std::vector<history> agents_;           // keeps those in selection_'s lists alive
   std::vector<std::string> reasons_;
   bool saw_full_ = false;
+  uint64_t retry_after_ns_ = 0;           // of the steps that were full, the soonest; 0 = not known
   bool only_unregistered_ = true;
   bool out_of_retries_ = false;
   bool holds_retry_ = false;

@@ -97,6 +97,50 @@ TEST_F(sessions, the_deadline_ends_a_wait) {
   first.report(attempt_result::completed);
 }
 
+// A wait that lasts as long as the request would leave the later steps no time (W39).
+TEST_F(sessions, a_step_may_bound_its_wait_and_the_next_one_has_the_rest_of_the_time) {
+  start("routing_policy: {strategy: least-loaded, match: {region: eu}, max_queue_wait: 20ms}\n"
+        "fallback_chain: [{name: any, strategy: least-loaded}]");
+  fleet_.add(pool_, "a", 1, [](auto &i) { i.region = "eu"; });
+  client first, second, third;
+  open(first, facts());
+  next(first);
+  fleet_.add(pool_, "b", 1);
+  open(second, facts());
+  next(second);
+  EXPECT_EQ(depth(), 1u);
+  ASSERT_TRUE(run_until([&] { return !second.agents.empty(); }));
+  EXPECT_EQ(second.steps[0], "any");
+  EXPECT_GE(second.flow->queue_ns(), 20 * ns_per_ms);
+  EXPECT_EQ(recorder_.waits, 0) << "no slot came of it";
+  // Nobody is left: it waits in both steps, and in the last one for as long as it lives.
+  open(third, facts());
+  next(third);
+  ASSERT_TRUE(run_until([&] { return third.flow->queue_ns() >= 20 * ns_per_ms && depth() == 1; }));
+  EXPECT_FALSE(third.end);
+  second.report(attempt_result::completed);
+  run();
+  EXPECT_THAT(third.agents, ElementsAre("b"));
+  third.report(attempt_result::completed);
+  first.report(attempt_result::completed);
+}
+
+TEST_F(sessions, the_last_steps_bounded_wait_ends_as_no_capacity) {
+  start("routing_policy: {strategy: least-loaded, max_queue_wait: 10ms}");
+  fleet_.add(pool_, "a", 1);
+  client first, second;
+  open(first, facts());
+  next(first);
+  open(second, facts());
+  next(second);
+  ASSERT_TRUE(run_until([&] { return second.end.has_value(); }));
+  EXPECT_EQ(second.end->code, "no_capacity");
+  EXPECT_EQ(second.end->retry_after_s, 1u) << "nothing is known of the line's speed";
+  EXPECT_THAT(recorder_.lines[0], HasSubstr("gate[6] capacity [max_queue_wait]"));
+  EXPECT_EQ(depth(), 0u);
+  first.report(attempt_result::completed);
+}
+
 TEST_F(sessions, a_passed_deadline_takes_no_slot) {
   start(plain);
   fleet::agent &a = fleet_.add(pool_, "a", 1);

@@ -18,6 +18,7 @@ result<std::shared_ptr<step>> step::compile(const policy_document &document, siz
   auto out = std::make_shared<step>();
   out->name_ = from.name;
   out->max_tries_ = from.max_tries > 0 ? static_cast<uint32_t>(std::min<int64_t>(from.max_tries, 1000)) : around.default_tries;
+  out->max_queue_wait_ns_ = from.max_queue_wait_ns;
   out->match_ = from.match;
   out->exclude_on_error_ = from.exclude_on_error;
   out->load_ = around.columns.intern("load");

@@ -43,6 +43,7 @@ class step {
 
   const std::string &name() const { return name_; }
   uint32_t max_tries() const { return max_tries_; }
+  uint64_t max_queue_wait_ns() const { return max_queue_wait_ns_; }  // 0 = as long as the request has time
   const match_filter &match() const { return match_; }
   bool exclude_on_error() const { return exclude_on_error_; }
   const std::vector<bound_rule> &rules() const { return thresholds_.all(); }
@@ -78,6 +79,7 @@ class step {
 
   std::string name_;
   uint32_t max_tries_ = 3;
+  uint64_t max_queue_wait_ns_ = 0;
   match_filter match_;
   bool exclude_on_error_ = false;
   threshold_rules thresholds_;

@@ -1,0 +1,256 @@
+"""Admission through the real processes: caps, budget, parking, pressure, the limits of keys, and what a full queue tells.
+
+What each check decides is in the unit tests of kernel/tenancy; here it is that requests meet it, in order, and that whatever way a
+request ends, what it held comes back.
+"""
+import concurrent.futures
+import contextlib
+import json
+import time
+
+import httpx
+import pytest
+
+from conftest import BUILD, wait_for
+from test_auth import ACME, BETA, auth_yaml, bearer, entry
+
+ROUTING = "routing_policy: {strategy: least-loaded}\n"
+STRICT = ("--admit-fraction", "1", "--admit-park-timeout", "0s")
+
+
+def start(stack, policy, *router_args, agent_args=(), engine_args=(), keys=None):
+    (stack.folder / "policy.yaml").write_text(policy + ROUTING)
+    engine = stack.start_engine(*engine_args)
+    args = ["--policy-file", stack.folder / "policy.yaml", *router_args]
+    if keys is not None:
+        (stack.folder / "auth.yaml").write_text(keys)
+        args += ["--auth-config-file", stack.folder / "auth.yaml"]
+    stack.start_router(*args)
+    stack.start_agent(engine, *agent_args)
+    return engine
+
+
+def say(stack, text="hi", path="/v1/chat/completions", headers=None, timeout=30, **more):
+    body = {"model": "sim-model", "messages": [{"role": "user", "content": text}], **more}
+    return httpx.post(stack.url + path, json=body, headers=headers, timeout=timeout)
+
+
+def refused(answer, status, code):
+    assert (answer.status_code, answer.json()["error"]["code"]) == (status, code), answer.text
+    return answer
+
+
+def gauge(stack, name):
+    """None before anybody was let in under a limit."""
+    return stack.metrics().get(f'hivenet_router_admission_{name}{{model="sim-model"}}')
+
+
+def held(stack):
+    return gauge(stack, "occupancy_tokens"), gauge(stack, "inflight_requests")
+
+
+def image(n):
+    return [{"type": "image_url", "image_url": {"url": f"data:{i}"}} for i in range(n)]
+
+
+def test_what_is_too_long_or_has_too_many_images_is_refused_before_anybody_sees_it(stack):
+    engine = start(stack, "max_input_tokens: 10\nimages_max: 2\n")
+    long = "x" * 33  # 33 bytes at 1 / 3.2 are 11 tokens
+    cases = [("/v1/chat/completions", {"messages": [{"role": "user", "content": long}]}),
+             ("/v1/chat/completions", {"messages": [{"role": "user", "content": image(3)}]}),
+             ("/v1/chat/completions", {"messages": [{"role": "user", "content": image(2)}, {"role": "user", "content": image(2)}]}),
+             ("/v1/chat/completions", {"messages": [{"role": "user", "content": [*image(1), {"type": "text", "text": long}]}]}),
+             ("/v1/messages", {"system": "s" * 400, "messages": [{"role": "user", "content": "hi"}], "max_tokens": 5}),
+             ("/v1/responses", {"input": long}), ("/v1/completions", {"prompt": long})]
+    for path, fields in cases:
+        answer = httpx.post(stack.url + path, json={"model": "sim-model", **fields})
+        assert answer.status_code == 400 and "input_too_long" in answer.text, (path, fields, answer.text)
+        assert "retry-after" not in answer.headers
+    assert engine.requests() == []
+    assert stack.metric("hivenet_router_admission_rejections_total", reason="b1", model="sim-model") == len(cases)
+    # Neither embeddings nor the count of tokens generate anything.
+    answer = say(stack, "y" * 400, path="/v1/messages/count_tokens")
+    assert answer.status_code == 200 and answer.json()["input_tokens"] > 0
+    engine.faults(status=400, body='{"error":{"message":"no","type":"BadRequestError"}}', count=1)
+    assert "input_too_long" not in say(stack, "x" * 32, max_tokens=200_000).text
+    sent = json.loads(engine.requests()[-1]["body"])
+    assert sent["max_tokens"] == 200_000
+    assert say(stack, image(2)).status_code == 200
+    assert "max_tokens" not in json.loads(engine.requests()[-1]["body"])
+
+
+def test_a_request_larger_than_the_budget_gets_429_and_holds_nothing(stack):
+    engine = start(stack, "admit_budget_tokens: 50\n", *STRICT)
+    answer = refused(say(stack, max_tokens=100), 429, "concurrency_limit_exceeded")
+    assert answer.headers["retry-after"] == "1"
+    assert answer.json()["error"]["type"] == "rate_limit_error"
+    assert engine.requests() == []
+    assert stack.metric("hivenet_router_admission_rejections_total", reason="b2", model="sim-model") == 1
+    assert stack.metric("hivenet_router_routing_requests_finished_total", outcome="rejected_admission") == 1
+    assert say(stack, max_tokens=40).status_code == 200
+    before = len(engine.requests())
+    assert "concurrency_limit" not in say(stack, max_tokens=-1000, stream=True).text
+    assert len(engine.requests()) == before + 1, "a negative limit is the engine's to refuse"
+    assert held(stack) == (0, 0)
+    # A second replica doubles it.
+    stack.start_agent(engine, identity="second.key")
+    assert say(stack, max_tokens=80).status_code == 200
+    assert gauge(stack, "budget_tokens") == 100
+
+
+def broken(stack, **more):
+    with contextlib.suppress(httpx.HTTPError):
+        return say(stack, **more)
+
+
+def leave(stack, **more):
+    body = {"model": "sim-model", "messages": [{"role": "user", "content": "hi"}], "stream": True, **more}
+    with httpx.stream("POST", stack.url + "/v1/chat/completions", json=body, timeout=10) as answer:
+        next(answer.iter_bytes())
+
+
+ENDS = {
+    "success": ({}, say, {"stream": False}),
+    "streamed": ({}, say, {"stream": True}),
+    "error": ({"status": 500}, say, {"stream": False}),
+    "refused by the engine": ({"status": 400, "body": '{"error":{"message":"no","type":"BadRequestError"}}'}, say, {"stream": False}),
+    "broken stream": ({"cut_after": 2}, broken, {"stream": True}),
+    "deadline": ({"hang": 1}, say, {"stream": False}),
+    "client gone": ({"hold_after": 2}, leave, {}),
+}
+
+
+def test_what_a_request_holds_comes_back_however_it_ends(stack):
+    """Naive variant: a release on the path of success alone."""
+    engine = start(stack, "admit_budget_tokens: 1000\n", *STRICT, "--request-timeout", "2500ms")
+    for name, (faults, act, how) in ENDS.items():
+        engine.faults(**{"first_token_ms": 1000, **faults})
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            done = pool.submit(act, stack, max_tokens=100, **how)
+            if "status" not in faults:  # those come at once
+                wait_for(name + ": 104 are held", lambda: held(stack) == (104, 1), pause=0.005)
+            done.result()
+        wait_for(name + ": nothing is held", lambda: held(stack) == (0, 0))
+
+
+def test_an_undeclared_stream_grows_as_its_text_comes(stack):
+    engine = start(stack, "admit_budget_tokens: 100000\n", *STRICT, engine_args=("--word", "12345678901234567890 ", "--tokens", "50", "--step-ms", "2"))
+    engine.faults(hold_after=40)
+    body = {"model": "sim-model", "messages": [{"role": "user", "content": "hi"}], "stream": True}
+    with httpx.stream("POST", stack.url + "/v1/chat/completions", json=body, timeout=10) as answer:
+        pieces = answer.iter_bytes()
+        next(pieces)
+        wait_for("it holds what was streamed", lambda: held(stack)[0] > 100)
+    wait_for("nothing is held", lambda: held(stack) == (0, 0))
+
+
+def test_a_request_parks_until_there_is_room(stack):
+    engine = start(stack, "max_inflight: 1\n", "--admit-park-timeout", "5s", engine_args=("--first-token-ms", "400"))
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        first = pool.submit(say, stack, max_tokens=1)
+        wait_for("running", lambda: engine.state()["running"] == 1)
+        second = pool.submit(say, stack, max_tokens=1)
+        wait_for("parked", lambda: gauge(stack, "parked_requests") == 1, pause=0.005)
+        assert engine.state()["running"] == 1
+        assert first.result().status_code == second.result().status_code == 200
+    assert engine.state()["served"] == 2
+
+
+def test_a_park_ends_with_its_time_or_its_client(stack):
+    engine = start(stack, "max_inflight: 1\n", "--admit-park-timeout", "300ms", engine_args=("--first-token-ms", "60000"))
+    parked = lambda: gauge(stack, "parked_requests")
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        holder = pool.submit(broken, stack, timeout=4)
+        wait_for("running", lambda: engine.state()["running"] == 1)
+        begin = time.monotonic()
+        answer = refused(say(stack), 429, "concurrency_limit_exceeded")
+        assert answer.headers["retry-after"] == "1" and 0.3 <= time.monotonic() - begin < 2
+        assert parked() == 0
+        with pytest.raises(httpx.TimeoutException):
+            say(stack, timeout=0.1)
+        wait_for("its place is free", lambda: parked() == 0, limit=0.25)
+        holder.result()
+
+
+def test_a_pressed_fleet_sheds(stack):
+    """By a signal that every host has; the answer comes from the policy's shed_if and not from a gate: nobody is tried."""
+    engine = start(stack, "shed_if: {memory_used_percent: {gt: 0.00001}}\n")
+    wait_for("the host was sampled", lambda: say(stack).status_code == 429)
+    chats = engine.state()["chats"]
+    answer = refused(say(stack), 429, "concurrency_limit_exceeded")
+    assert engine.state()["chats"] == chats
+    assert answer.headers["retry-after"] == "1" and "memory_used_percent" in answer.json()["error"]["message"]
+    assert say(stack, path="/v1/messages/count_tokens").status_code == 200
+    assert stack.metric("hivenet_router_admission_rejections_total", reason="b3", model="sim-model") >= 2
+
+
+@pytest.mark.skipif(not list(BUILD.glob("plugins/*gate_engine*")), reason="no plugin serves the engine's own fields")
+def test_an_engines_own_queue_sheds_and_a_gate_beside_it_does_not_matter(stack):
+    engine = start(stack, "shed_if: {kv_cache_utilization: {gt: 0.90}, waiting_requests: {gt: 1}}\n",
+                   engine_args=("--max-num-seqs", "1", "--first-token-ms", "60000"))
+    known = lambda: sum(v for k, v in stack.metrics().items() if k.startswith("hivenet_router_agent_engine_waiting_requests{"))
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        waiting = [pool.submit(broken, stack, timeout=8) for _ in range(3)]
+        wait_for("two wait in the engine", lambda: engine.state()["waiting"] == 2)
+        wait_for("the router knows", lambda: known() == 2)
+        answer = refused(say(stack), 429, "concurrency_limit_exceeded")
+        assert "waiting_requests" in answer.json()["error"]["message"]
+        for w in waiting:
+            w.result()
+
+
+SERVERLESS = "mode: serverless\nadmit_budget_tokens: 1000\n"
+
+
+def test_each_key_has_its_own_share(stack):
+    keys = auth_yaml(entry(ACME, "acme", "      max_occupancy_share: 0.40\n"), entry(BETA, "beta", "      max_occupancy_share: 0.40\n"))
+    engine = start(stack, SERVERLESS, *STRICT, engine_args=("--first-token-ms", "800"), keys=keys)
+    answer = refused(say(stack, max_tokens=500, headers=bearer(ACME)), 429, "rate_limit_exceeded")
+    assert answer.headers["retry-after"] == "1" and engine.requests() == []
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        first = pool.submit(say, stack, max_tokens=300, headers=bearer(ACME))
+        wait_for("running", lambda: engine.state()["running"] == 1)
+        refused(say(stack, max_tokens=200, headers=bearer(ACME)), 429, "rate_limit_exceeded")
+        assert held(stack) == (304, 1), "what was refused holds nothing of the model's budget either"
+        second = pool.submit(say, stack, max_tokens=300, headers=bearer(BETA))
+        assert first.result().status_code == second.result().status_code == 200
+    assert stack.metric("hivenet_router_admission_rejections_total", reason="b4_occupancy", model="sim-model") == 2
+    assert held(stack) == (0, 0)
+
+
+def test_tokens_a_minute_are_each_keys_and_only_where_the_model_is_serverless(stack):
+    quota = "      quota: {input_tokens_per_minute: 10, output_tokens_per_minute: 100}\n"
+    keys = auth_yaml(entry(ACME, "acme", quota), entry(BETA, "beta", quota))
+    start(stack, "mode: serverless\n", keys=keys)
+    refused(say(stack, "x" * 45, headers=bearer(ACME)), 429, "rate_limit_exceeded")  # 15 tokens of 10
+    assert stack.metric("hivenet_router_admission_rejections_total", reason="b4_itpm") == 1
+    assert say(stack, max_tokens=200, headers=bearer(ACME)).status_code == 200
+    answer = refused(say(stack, max_tokens=1, headers=bearer(ACME)), 429, "rate_limit_exceeded")
+    assert answer.headers["retry-after"] == "1"
+    assert stack.metric("hivenet_router_admission_rejections_total", reason="b4_otpm") == 1
+    assert say(stack, max_tokens=1, headers=bearer(BETA)).status_code == 200
+
+
+def test_a_request_that_the_queue_would_keep_too_long_is_told_so_at_once(stack):
+    """One slot, a second each: with four in front of it nobody can be served within three seconds.
+
+    Naive variant: it waits its whole time, gets 504, and its place was somebody's who could have been served.
+    """
+    engine = start(stack, "", "--request-timeout", "3600ms", agent_args=("--capacity", "1"), engine_args=("--first-token-ms", "1000"))
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        # Three at a time until the line's speed is known; each of them can be served.
+        for _ in range(2):
+            assert [f.result().status_code for f in [pool.submit(say, stack, max_tokens=1) for _ in range(3)]] == [200] * 3
+        busy = [pool.submit(say, stack, max_tokens=1) for _ in range(3)]
+        wait_for("two wait", lambda: stack.admin("/admin/health").json()["waiting_capacity"] == 2)
+        begin = time.monotonic()
+        late = [pool.submit(say, stack, max_tokens=1) for _ in range(3)]
+        refusals = [a for a in (f.result() for f in late) if a.status_code != 200]
+        assert refusals
+        for answer in refusals:
+            refused(answer, 503, "no_capacity")
+            assert 1 <= int(answer.headers["retry-after"]) <= 4
+        assert [f.result().status_code for f in busy] == [200] * 3
+        assert time.monotonic() - begin < 8
+    assert stack.metric("hivenet_router_queue_refused_late_total", model="sim-model") == len(refusals)
+    assert engine.state()["served"] == 9 + 3 - len(refusals)
