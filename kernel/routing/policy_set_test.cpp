@@ -1,6 +1,10 @@
 // Which documents follow from which files: order, owners, what stays and what a bad file costs.
 #include "routing/policy_set.hpp"
 
+#include <algorithm>
+#include <random>
+
+#include "base/digest.hpp"
 #include "routing/policy_bed.hpp"
 
 namespace hive::routing {
@@ -198,6 +202,54 @@ TEST_F(policy_folder, the_later_of_file_and_admin_api_rules) {
   EXPECT_EQ(owner(now, "c"), "api/only");
   EXPECT_FALSE(now.named.contains("b"));
   EXPECT_THAT(c.superseded, ::testing::UnorderedElementsAre("", "a", "b"));
+}
+
+// Files come, go, break and claim each other's models, in any order. Against judging candidates once, and against forgetting what a
+// refused one held before.
+TEST_F(policy_folder, whatever_is_edited_a_model_has_one_owner_and_what_was_not_edited_stays) {
+  std::mt19937 random(20261130);
+  const auto below = [&](unsigned n) { return random() % n; };
+  std::map<std::string, policy_file> disk;
+  for (int round = 0; round < 4000; ++round) {
+    for (unsigned edits = 1 + below(3); edits > 0; --edits) {
+      const std::string name(1, static_cast<char>('p' + below(5)));
+      if (below(4) == 0) {
+        disk.erase(name);
+        continue;
+      }
+      std::string models;
+      for (char m = 'a'; m < 'f'; ++m)
+        if (below(3) == 0) models += std::string(models.empty() ? "" : ", ") + m;
+      const std::string text = below(6) == 0 ? "[" : document_for(models);
+      disk[name] = {name, "/" + name, text, sha256_hex(text), static_cast<int64_t>(below(3)), {}};
+    }
+    policy_files found;
+    for (const auto &[name, each] : disk) found.named.push_back(each);
+    std::stable_sort(found.named.begin(), found.named.end(), [](const auto &a, const auto &b) { return a.modified_ns < b.modified_ns; });
+    const policy_change c = merge_policies(now, found, {source, {}, false});
+
+    std::map<std::string, std::string> owners;
+    for (const auto &[name, held] : c.next.named) {
+      for (const std::string &model : held.document->models) {
+        const auto [at, fresh] = owners.emplace(model, name);
+        ASSERT_TRUE(fresh) << round << ": " << model << " is owned by " << at->second << " and " << name;
+      }
+      const auto before = now.named.find(name);
+      const bool kept = before != now.named.end() && before->second.document == held.document;
+      ASSERT_TRUE(kept || held.file_hash == disk.at(name).hash) << round << ": " << name << " is of no file";
+    }
+    for (const auto &[name, held] : now.named) {
+      if (!disk.contains(name) || disk.at(name).hash != held.file_hash) continue;
+      ASSERT_EQ(c.next.named.at(name).document, held.document) << round;
+    }
+    for (const policy_file &each : found.named) {
+      const auto held = c.next.named.find(each.name);
+      const bool taken = held != c.next.named.end() && held->second.file_hash == each.hash;
+      const bool told = std::any_of(c.problems.begin(), c.problems.end(), [&](const status &s) { return s.text().starts_with(each.path); });
+      ASSERT_NE(taken, told) << round << ": " << each.name;
+    }
+    now = c.next;
+  }
 }
 
 }  // namespace
