@@ -10,23 +10,28 @@ namespace hive::http {
 
 namespace {
 constexpr uint64_t least_idle_limit_ns = 200 * ns_per_ms;
+constexpr uint16_t http_port = 80, https_port = 443;
 
 std::string bracketed(const std::string &host) { return host.find(':') == std::string::npos ? host : "[" + host + "]"; }
 }  // namespace
 
-result<origin> parse_origin(std::string_view url) {
+result<origin> parse_origin(std::string_view url, schemes allowed) {
   const std::string text(url);
+  const bool both = allowed == schemes::http_and_https;
   const auto wrong = [&](const char *why) {
-    return fail(errc::invalid, "\"" + text + "\": " + why + "; expected http://HOST[:PORT][/BASE]");
+    return fail(errc::invalid, "\"" + text + "\": " + why + "; expected http" + (both ? "s" : "") + "://HOST[:PORT][/BASE]");
   };
-  if (url.size() >= 8 && iequals(url.substr(0, 8), "https://")) return wrong("https is not supported");
-  if (url.size() < 7 || !iequals(url.substr(0, 7), "http://")) return wrong("it does not start with http://");
+  const bool tls = iequals(url.substr(0, 8), "https://");
+  if (tls && !both) return wrong("https is not supported");
+  if (!tls && !iequals(url.substr(0, 7), "http://")) return wrong(both ? "it does not start with https:// or http://" : "it does not start with http://");
   for (unsigned char c : url) {
     if (c <= 0x20 || c == 0x7f) return wrong("it holds white space or a control character");
   }
-  url.remove_prefix(7);
+  url.remove_prefix(tls ? 8 : 7);
   if (url.find_first_of("?#") != std::string_view::npos) return wrong("a base URL has no query and no fragment");
   origin out;
+  out.tls = tls;
+  if (tls) out.port = https_port;
   const size_t slash = url.find('/');
   std::string_view authority = url.substr(0, slash);
   if (slash != std::string_view::npos) out.base = url.substr(slash);
@@ -65,7 +70,7 @@ result<origin> parse_origin(std::string_view url) {
 client::impl::impl(loop &l, origin o, const client_options &given)
     : home(l),
       to(std::move(o)),
-      host_value(bracketed(to.host) + (to.port == 80 ? "" : ":" + std::to_string(to.port))),
+      host_value(bracketed(to.host) + (to.port == (to.tls ? https_port : http_port) ? "" : ":" + std::to_string(to.port))),
       options(given),
       idle_limit_ns(given.idle_limit_ns) {}
 

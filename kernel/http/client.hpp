@@ -1,5 +1,5 @@
 // The HTTP/1.1 client of one loop with its pool of kept connections, one origin an instance. Used by an agent towards its
-// engine. Everything here belongs to the loop's thread.
+// engine and by a router towards a provider. Everything here belongs to the loop's thread.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,8 @@
 
 namespace hive::http {
 
+class tls_trust;  // in tls.hpp
+
 struct client_options {
   uint64_t connect_timeout_ns = 3 * ns_per_s;       // over all addresses of the name (tried 250 ms apart)
   uint64_t idle_limit_ns = 4 * ns_per_s;            // kept connections are retired before the engine closes them
@@ -20,6 +22,7 @@ struct client_options {
   size_t max_kept = 64;
   size_t max_header_bytes = 64 * 1024;
   uint64_t max_answer_bytes = 64ull << 20;          // a cap on one answer's body; none on an event stream's; 0 = none
+  std::shared_ptr<const tls_trust> trust;           // of an https origin; without one it is never reached
 };
 
 enum class call_phase { connecting, sending, waiting, answering };
@@ -68,9 +71,11 @@ struct origin {
   std::string host;     // name or literal, IPv6 without brackets
   uint16_t port = 80;
   std::string base;     // path prefix without trailing slash, "" usually
+  bool tls = false;
 };
-// http://HOST[:PORT][/BASE]; https is not spoken here.
-result<origin> parse_origin(std::string_view url);
+// http://HOST[:PORT][/BASE], and https:// (port 443) where the caller can do it.
+enum class schemes : uint8_t { http, http_and_https };
+result<origin> parse_origin(std::string_view url, schemes = schemes::http);
 
 class client {
  public:

@@ -41,7 +41,7 @@ struct origin_connection::read_done {
       }
     }
     // In the pool: a close, or bytes that nobody asked for.
-    self->owner_->on_kept_closed(*self, error == boost::asio::error::eof);
+    self->owner_->on_kept_closed(*self, tls_session::is_end(error));
   }
 };
 
@@ -59,6 +59,21 @@ origin_connection::origin_connection(std::shared_ptr<client::impl> owner, loop_s
 }
 
 origin_connection::~origin_connection() { close(); }
+
+void origin_connection::secure() {
+  tls_ = std::make_unique<tls_session>(*owner_->options.trust, socket_, static_cast<tls_events &>(*this));
+  tls_->secure(owner_->to.host);
+}
+
+void origin_connection::on_secured(const boost::system::error_code &error, std::string why) {
+  if (!closed && carries != nullptr) carries->on_secured(error, std::move(why));
+}
+
+void origin_connection::on_tls_read(const boost::system::error_code &error, size_t n) {
+  read_done{connection_ptr(this)}(error, n);
+}
+
+void origin_connection::on_tls_written(const boost::system::error_code &error, size_t n) { write_done{connection_ptr(this)}(error, n); }
 
 void origin_connection::close() {
   if (closed) return;
@@ -80,10 +95,15 @@ void origin_connection::read_more(size_t limit) {
   }
   if (end == in.size()) in.resize(std::max(in.size(), std::min(in.size() * 2, limit + 1)));
   reading = true;
+  if (tls_) return tls_->read(in.data() + end, in.size() - end);
   socket_.async_read_some(boost::asio::buffer(in.data() + end, in.size() - end), read_done{connection_ptr(this)});
 }
 
 size_t origin_connection::write(std::string_view bytes) {
+  if (tls_) {
+    tls_->write(bytes);
+    return 0;
+  }
   boost::system::error_code error;
   size_t n = socket_.write_some(boost::asio::buffer(bytes.data(), bytes.size()), error);
   if (error) n = 0;  // met again below
@@ -139,10 +159,15 @@ running_call::running_call(std::shared_ptr<client::impl> c, call_request request
 running_call::~running_call() {
   if (destroyed_ != nullptr) *destroyed_ = true;
   if (connector_) connector_->cancel();
-  if (connection_) {
-    connection_->carries = nullptr;
-    connection_->close();
-  }
+  let_go(connection_);
+  let_go(securing_);
+}
+
+void running_call::let_go(connection_ptr &c) {
+  if (!c) return;
+  c->carries = nullptr;
+  c->close();
+  c.reset();
 }
 
 void running_call::connect() {
@@ -152,7 +177,20 @@ void running_call::connect() {
 
 void running_call::on_connected(loop_socket socket) {
   connector_.reset();
-  attach(connection_ptr(new origin_connection(client_, std::move(socket))), false);
+  const connection_ptr fresh(new origin_connection(client_, std::move(socket)));
+  if (!client_->to.tls) return attach(fresh, false);
+  if (!client_->options.trust) return fail(false, "no certificate authority is trusted, so that no https origin is reached");
+  securing_ = fresh;
+  securing_->carries = this;
+  secure_by_ns_ = now_ns() + client_->options.connect_timeout_ns;
+  rearm();
+  securing_->secure();
+}
+
+void running_call::on_secured(const boost::system::error_code &error, std::string why) {
+  secure_by_ns_ = never_ns;
+  if (error) return fail(false, "no TLS with " + client_->to.host + ": " + why);
+  attach(std::exchange(securing_, nullptr), false);
 }
 
 void running_call::on_connect_failed(bool timed_out, std::string why) {
@@ -367,17 +405,14 @@ void running_call::fail(bool timed_out, std::string why) {
   over_ = true;
   disarm();
   if (connector_) std::exchange(connector_, nullptr)->cancel();
-  if (connection_) {
-    connection_->carries = nullptr;
-    connection_->close();
-    connection_.reset();
-  }
+  let_go(connection_);
+  let_go(securing_);
   events_.on_failed({phase_, timed_out, any_sent_, std::move(why)});
 }
 
 // Arms for the nearest limit, unless an earlier firing is coming anyway.
 void running_call::rearm() {
-  uint64_t due = request_.deadline_ns;
+  uint64_t due = std::min(request_.deadline_ns, secure_by_ns_);
   if (!head_done_) due = std::min(due, request_.first_byte_deadline_ns);
   if (head_done_ && request_.read_idle_ns != 0 && !paused_) due = std::min(due, last_read_ns_ + request_.read_idle_ns);
   if (due != never_ns && (!armed() || due_ns() > due)) client_->home.arm(*this, due);
@@ -387,6 +422,7 @@ void running_call::on_timer() {
   if (over_) return;
   const uint64_t now = now_ns();
   if (now >= request_.deadline_ns) return fail(true, "the call's deadline passed");
+  if (now >= secure_by_ns_) return fail(true, "no TLS with " + client_->to.host + ": no answer in time");
   if (!head_done_ && now >= request_.first_byte_deadline_ns) return fail(true, "no answer before the first-byte deadline");
   if (head_done_ && request_.read_idle_ns != 0 && !paused_ && now >= last_read_ns_ + request_.read_idle_ns) {
     return fail(true, "the answer stood still for " + format_duration(request_.read_idle_ns));

@@ -12,6 +12,7 @@
 #include "http/connector.hpp"
 #include "http/decoder.hpp"
 #include "http/head.hpp"
+#include "http/tls.hpp"
 
 namespace hive::http {
 
@@ -48,10 +49,11 @@ class client::impl : public std::enable_shared_from_this<client::impl> {
 };
 
 // One read is outstanding whenever somebody can use its news: a call, or the pool, which learns of a close by it.
-class origin_connection {
+class origin_connection final : private tls_events {
  public:
   origin_connection(std::shared_ptr<client::impl>, loop_socket);
   ~origin_connection();
+  void secure();  // of an https origin, before anything else; running_call::on_secured follows
   void read_more(size_t limit);  // grows the buffer up to `limit` when it is full
   // Bytes that went at once; the others follow, and on_written tells of them.
   size_t write(std::string_view bytes);
@@ -72,8 +74,15 @@ class origin_connection {
   }
   struct read_done;
   struct write_done;
+  void on_secured(const boost::system::error_code &, std::string why) override;
+  void on_tls_read(const boost::system::error_code &, size_t n) override;
+  void on_tls_written(const boost::system::error_code &, size_t n) override;
+  void add_reference() override { ++references_; }
+  void drop_reference() override { intrusive_ptr_release(this); }
+
   std::shared_ptr<client::impl> owner_;
   loop_socket socket_;
+  std::unique_ptr<tls_session> tls_;   // null: plain
   long references_ = 0;
 };
 
@@ -87,6 +96,7 @@ class running_call final : public call, private connect_events, private turn_tas
   void resume() override;
 
   // from the connection
+  void on_secured(const boost::system::error_code &, std::string why);
   void on_read(const boost::system::error_code &, size_t n);
   void on_written(const boost::system::error_code &, size_t n);
   void on_thrown();
@@ -98,6 +108,7 @@ class running_call final : public call, private connect_events, private turn_tas
   void on_timer() override;
 
   void connect();
+  static void let_go(connection_ptr &);
   void attach(connection_ptr, bool reused);
   void send_some();
   void count_sent(size_t n);
@@ -122,6 +133,8 @@ class running_call final : public call, private connect_events, private turn_tas
   boost::intrusive_ptr<connector> connector_;
   connection_ptr connection_;
   bool reused_ = false;
+  connection_ptr securing_;           // in its handshake, until secure_by_ns_
+  uint64_t secure_by_ns_ = never_ns;
 
   // The request: head in the first piece. Written pieces stay for a retry until the first byte of the answer.
   std::deque<std::string> pieces_;

@@ -271,6 +271,14 @@ TEST(parse_origin, reads_base_urls_and_names_what_is_wrong) {
                           "http://h /", "http://[]"}) {
     EXPECT_FALSE(parse_origin(bad).ok()) << bad;
   }
+  const auto secure = parse_origin("https://api.example/v1/", schemes::http_and_https);
+  ASSERT_TRUE(secure.ok());
+  EXPECT_TRUE(secure->tls);
+  EXPECT_EQ(secure->port, 443);
+  EXPECT_EQ(secure->base, "/v1");
+  EXPECT_EQ(parse_origin("https://h:8443", schemes::http_and_https)->port, 8443);
+  EXPECT_FALSE(parse_origin("http://h", schemes::http_and_https)->tls);
+  EXPECT_FALSE(parse_origin("ftp://h", schemes::http_and_https).ok());
 }
 
 }  // namespace

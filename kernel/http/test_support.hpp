@@ -106,6 +106,7 @@ class raw_socket {
     }
     return std::exchange(seen_, {});
   }
+  int fd() const { return fd_; }
   bool ended() const { return ended_; }
   bool was_reset() const { return reset_; }
   void half_close() { ::shutdown(fd_, SHUT_WR); }

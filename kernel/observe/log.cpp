@@ -17,8 +17,8 @@ namespace {
 
 using spdlog::memory_buf_t;
 
-constexpr std::array<std::string_view, 11> subsystems = {"router", "agent",  "api",     "auth",   "link",  "hardware",
-                                                         "metrics", "policy", "storage", "plugin", "kernel"};
+constexpr std::array<std::string_view, 12> subsystems = {"router", "agent",  "api",     "auth",   "link",  "hardware",
+                                                         "metrics", "policy", "provider", "storage", "plugin", "kernel"};
 
 constexpr std::pair<std::string_view, spdlog::level::level_enum> levels[] = {
     {"trace", spdlog::level::trace},   {"debug", spdlog::level::debug},     {"info", spdlog::level::info},

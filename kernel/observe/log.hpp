@@ -1,7 +1,7 @@
 // Logging: named spdlog loggers on stderr, one a subsystem. Levels from HIVENET_ROUTER_LOG_LEVEL, else GOLOG_LOG_LEVEL:
 // "debug" or "info,router=debug,metrics=debug"; format from ..._LOG_FMT: color, nocolor, json. Any thread.
 //
-// Subsystems: router, agent, api, auth, link (alias grpc, p2p), hardware, metrics, policy, storage, plugin, kernel.
+// Subsystems: router, agent, api, auth, link (alias grpc, p2p), hardware, metrics, policy, provider, storage, plugin, kernel.
 #pragma once
 
 #include <spdlog/logger.h>

@@ -442,6 +442,33 @@ def forms():
     return out
 
 
+def translations():
+    chat, messages = 1, 0   # the first bit: from chat (requests) or to chat (answers and streams)
+    requests = {"chat": (chat, '{"model":"o","messages":[{"role":"system","content":"s"},{"role":"user","content":[{"type":"text","text":"t"},{"type":"image_url","image_url":{"url":"data:image/png;base64,QQ=="}}]}],"temperature":1.5,"stop":"x"}'),
+                "chat-tools": (chat, '{"tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":"required","parallel_tool_calls":false,"messages":[{"role":"user","content":"u"},{"role":"assistant","tool_calls":[{"id":"1","function":{"name":"f","arguments":"{"}}]},{"role":"tool","tool_call_id":"1","content":"r"}]}'),
+                "chat-system-only": (chat, '{"messages":[{"role":"system","content":"s"}]}'), "chat-odd": (chat, '{"messages":[1,{"role":2},{"role":"user","content":{}}],"max_tokens":-1,"n":1e9}'),
+                "chat-format": (chat, '{"messages":[{"role":"user","content":"u"}],"response_format":{"type":"json_schema","json_schema":{"schema":{}}},"max_tokens":1.5}'),
+                "messages": (messages, '{"model":"o","max_tokens":5,"system":[{"type":"text","text":"s"}],"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"1","content":[{"type":"text","text":"r"},{"type":"image","source":{"type":"url","url":"u"}}]},{"type":"text","text":"t"}]},{"role":"assistant","content":[{"type":"tool_use","id":"2","name":"f","input":{"a":1}},{"type":"thinking"}]}],"stream":true}'),
+                "messages-tools": (messages, '{"messages":[{"role":"user","content":"u"}],"tools":[{"name":"f","input_schema":{}}],"tool_choice":{"type":"tool","name":"f","disable_parallel_tool_use":true},"output_config":{"format":{"schema":{}}}}'),
+                "messages-document": (messages, '{"messages":[{"role":"user","content":[{"type":"document","source":{"type":"text","data":"d"}}]}]}'), "deep": (chat, '{"messages":' + "[" * 300 + "]" * 300 + "}"), "lone-surrogate": (chat, '{"messages":[{"role":"user","content":"\\ud800"}]}')}
+    answers = {"message": (chat, '{"id":"m","content":[{"type":"text","text":"t"},{"type":"tool_use","id":"1","name":"f","input":{}}],"stop_reason":"tool_use","usage":{"input_tokens":1,"cache_read_input_tokens":18446744073709551615,"output_tokens":2}}'), "no-content": (chat, '{"content":[]}'),
+               "completion": (messages, '{"choices":[{"message":{"content":"t","tool_calls":[{"id":"1","function":{"name":"f","arguments":"[1]"}}]},"finish_reason":"length"}],"usage":{"prompt_tokens":1,"prompt_tokens_details":{"cached_tokens":9}}}'), "no-choices": (messages, '{"choices":[]}')}
+    start, text = 'data: {"type":"message_start","message":{"id":"m","usage":{"input_tokens":3}}}\n\n', 'data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"t"}}\n\n'
+    tool = 'data: {"type":"content_block_start","index":1,"content_block":{"type":"tool_use","id":"1","name":"f","input":{"a":1}}}\n\ndata: {"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta","partial_json":"{}"}}\n\ndata: {"type":"content_block_stop","index":1}\n\n'
+    stop = 'data: {"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":2}}\n\ndata: {"type":"message_stop"}\n\n'
+
+    def chunk(delta, more=""):
+        return 'data: {"id":"c","model":"g","choices":[{"index":0,"delta":' + delta + more + "}]}\n\n"
+
+    call = '{"tool_calls":[{"index":0,"id":"1","function":{"name":"f","arguments":"{}"}}]}'
+    chunks = chunk('{"role":"assistant","content":"a"}') + chunk(call) + chunk("{}", ',"finish_reason":"stop"') + 'data: {"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":2}}\n\ndata: [DONE]\n\n'
+    streams = {"messages": (chat, start + text + tool + stop), "messages-crlf": (chat, ("event: x\n" + start + ": c\n" + text + stop).replace("\n", "\r\n")), "messages-error": (chat, start + text + 'data: {"type":"error","error":{"type":"t","message":"m"}}\n\n'), "messages-twice": (chat, start + start), "messages-after-end": (chat, start + stop + text),
+               "messages-no-start": (chat, text), "chunks": (messages, chunks), "chunks-cr": (messages, chunks.replace("\n", "\r")), "chunks-mixed": (messages, chunk(call) + chunk('{"content":"t"}') + chunk(call)), "chunks-error": (messages, 'data: {"error":{"message":"m"}}\n\n'), "done-alone": (messages, "data: [DONE]\n\n"), "two-data": (messages, "data: {\ndata: }\n\n"), "no-end": (messages, chunks[:-2])}
+    out = {f"request-{name}": bytes([bit]) + body.encode() for name, (bit, body) in requests.items()}
+    out |= {f"answer-{name}": bytes([bit | 2 | 8]) + body.encode() for name, (bit, body) in answers.items()}
+    return out | {f"stream-{name}": bytes([bit | 4 | 16]) + body.encode() for name, (bit, body) in streams.items()}
+
+
 def credentials():
     def fields(*rows):
         return b"".join(bytes([len(value) << 3 | name]) + value for name, value in rows)
@@ -462,7 +489,7 @@ def auth_files():
 
 
 TARGETS = {
-    "usage_ask": usage_ask, "form": forms, "credential": credentials, "auth_file": auth_files,
+    "translate": translations, "usage_ask": usage_ask, "form": forms, "credential": credentials, "auth_file": auth_files,
     "http_request_head": request_heads, "http_answer_head": answers, "http_body": bodies, "request_json": request_json, "sse": streams, "usage_json": usage_json, "yaml": yaml, "policy": policies, "settings": settings, "link_record": link_records,
     "link_message": link_messages, "identity": identities, "engine_vllm": lambda: engine("vllm"), "engine_llamacpp": lambda: engine("llamacpp"), "engine_openai": lambda: engine("openai"), "route": routes, "address": addresses, "http_server": http_server, "http_client": http_client,
     "link_session": link_session, "plugin_answer": plugin_answers,
