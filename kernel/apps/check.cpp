@@ -8,6 +8,7 @@
 #include "apps/plugin_host.hpp"
 #include "apps/policy_file.hpp"
 #include "apps/program.hpp"
+#include "apps/provider_settings.hpp"
 #include "gateway/trusted_proxies.hpp"
 #include "routing/plugin_source.hpp"
 #include "routing/router.hpp"
@@ -39,8 +40,8 @@ std::vector<status> load(plugins::component_registry &registry, const plugins::s
 }
 
 // Compiled for a pool that nobody serves: instances are made, which is when a gate reads its custom rules.
-void judge_policy(const std::string &file, plugins::component_registry &registry, std::vector<status> &problems,
-                  std::vector<std::string> &warnings) {
+void judge_policy(const std::string &file, plugins::component_registry &registry, const known_providers &known,
+                  std::vector<status> &problems, std::vector<std::string> &warnings) {
   loop control;
   fleet::column_table columns;
   const fleet::kernel_columns kernel = fleet::intern_kernel_columns(columns);
@@ -50,7 +51,8 @@ void judge_policy(const std::string &file, plugins::component_registry &registry
   if (!parsed) return problems.push_back(parsed.why());
   warnings.insert(warnings.end(), parsed->warnings.begin(), parsed->warnings.end());
   nobody outcomes;
-  const routing::router_options options;
+  routing::router_options options;
+  options.judge_provider = [&](const routing::provider_choice &p) { return known->judge(p.engine); };
   routing::router router(components, columns, outcomes, options);
   status s = router.set_policies(parsed->document);
   if (s) s = router.add_pool(std::make_shared<fleet::pool>("any", kernel));
@@ -83,7 +85,9 @@ std::vector<status> judge(const config::router_settings &s, std::vector<std::str
     if (const auto json = storage_configuration(registry, s); !json) problems.push_back(json.why());
   judge_component(registry, given, HIVE_KIND_TRANSPORT, s.transport, "transport", problems);
   for (status &each : judge_embedded(s.embedded_agents, registry)) problems.push_back(std::move(each));
-  if (!s.policy_file.empty()) judge_policy(s.policy_file, registry, problems, warnings);
+  known_providers known;
+  if (const status made = make_providers(s, known); !made) problems.push_back(made);
+  if (!s.policy_file.empty() && known) judge_policy(s.policy_file, registry, known, problems, warnings);
   const tenancy::auth_document auth = load_client_keys(s);
   warnings.insert(warnings.end(), auth.warnings.begin(), auth.warnings.end());
   problems.insert(problems.end(), auth.problems.begin(), auth.problems.end());

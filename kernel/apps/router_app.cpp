@@ -13,6 +13,7 @@
 #include "apps/client_keys.hpp"
 #include "apps/metrics_page.hpp"
 #include "apps/policy_file.hpp"
+#include "apps/provider_settings.hpp"
 #include "apps/program.hpp"
 #include "base/text.hpp"
 #include "link/auth.hpp"
@@ -27,6 +28,7 @@ struct router_app::unit {
   byte_share memory;  // what is held when all below is gone is nothing
   std::unique_ptr<plugins::instance> transport, own_transport;
   std::unique_ptr<link::router_hub> hub;
+  std::unique_ptr<providers::provider_calls> providers;
   std::unique_ptr<gateway::worker> gateway;
   std::unique_ptr<http::server> server;
   std::thread thread;
@@ -38,6 +40,7 @@ struct router_app::unit {
     }
     server.reset();
     gateway.reset();
+    providers.reset();
     hub.reset();
     transport.reset();
     own_transport.reset();
@@ -154,6 +157,7 @@ status router_app::start() {
   auto proxies = gateway::trusted_proxies::parse(settings_.trusted_proxies);
   if (!proxies) return proxies.why();
   proxies_ = *std::move(proxies);
+  if (const status s = make_providers(settings_, providers_); !s) return s;
   components_ = std::make_unique<routing::plugin_source>(plugins_, *host_);
   if (const status s = open_storage(); !s) return s;
 
@@ -170,6 +174,7 @@ status router_app::start() {
   r.line.bytes = settings_.queue_bytes.bytes;
   r.line.tenant_fairness = true;
   r.max_tries = static_cast<uint32_t>(settings_.max_tries_per_step);
+  r.judge_provider = [known = providers_](const routing::provider_choice &p) { return known->judge(p.engine); };
   router_ = std::make_unique<routing::router>(*components_, fleet_->columns(), *outcomes_, r);
   if (const status s = load_policy(true); !s) return s;
   directory_ = std::make_unique<fleet_directory>(control_, *fleet_, *router_, exporter_);
@@ -281,6 +286,8 @@ status router_app::start_units() {
     }
     places.push_back({&u->home, u->hub.get()});
     gateway::worker_context context{u->home, u->hub.get(), *router_, *forwards_, *records_, stages_, gateway_options_, proxies_, &u->memory};
+    u->providers = provider_calls_of(u->home, providers_, exporter_);
+    context.providers = u->providers.get();
     u->gateway = std::make_unique<gateway::worker>(context, *models_, *api_, ready_, keys_);
     u->server = std::make_unique<http::server>(u->home, *u->gateway, limits);
     if (const status s = u->server->listen(http.text(), workers > 1); !s) return s.at("http-port");

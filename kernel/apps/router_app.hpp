@@ -23,6 +23,7 @@
 #include "gateway/worker.hpp"
 #include "http/server.hpp"
 #include "link/router_hub.hpp"
+#include "providers/calls.hpp"
 #include "routing/plugin_source.hpp"
 
 namespace hive::apps {
@@ -87,6 +88,7 @@ class router_app {
   gateway::stage_gauges stages_;
   gateway::gateway_options gateway_options_;
   gateway::trusted_proxies proxies_;
+  std::shared_ptr<const providers::provider_set> providers_;
   std::shared_ptr<const tenancy::keyring> keys_;
   std::unique_ptr<admin::fleet_models> models_;
   std::unique_ptr<admin::api> api_;

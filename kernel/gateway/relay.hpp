@@ -23,6 +23,7 @@
 #include "http/server.hpp"
 #include "http/sse_scanner.hpp"
 #include "link/router_hub.hpp"
+#include "providers/calls.hpp"
 #include "routing/router.hpp"
 #include "tenancy/keyring.hpp"
 
@@ -58,6 +59,7 @@ struct worker_context {
   const gateway_options &options;
   const trusted_proxies &proxies;
   byte_share *memory = nullptr;            // null: nothing is counted or refused for want of it
+  providers::provider_calls *providers = nullptr;  // null: no policy can name one
   request_scanner *scanner = nullptr;      // the worker's parser; set by the worker, as is what follows
   relay_list *live = nullptr;
   const models_view *models = nullptr;
@@ -116,6 +118,7 @@ class relay final : public http::responder,
   void give_credit();
   void look_for_agent();
   void dispatch();
+  void forget_attempt();                   // what the last one left
   std::optional<scan_error> scan_body();
   void keep_alive();
   void collect_engine_headers(std::span<const http::field>);
@@ -125,6 +128,10 @@ class relay final : public http::responder,
   void finish_stream();
   void finish_buffered();
   void judge_engine_error();
+  void ask_provider(const routing::exhaustion &);
+  void provider_failed(api_error);
+  // An error event came before any content.
+  api_error stream_error(const http::stream_facts &) const;
   std::string_view refusal_code() const;
   // The attempt is over and nothing of it was passed on.
   void retry(routing::attempt_result, api_error, std::string_view cause);
@@ -158,6 +165,8 @@ class relay final : public http::responder,
   fleet::lease lease_;                     // until the stream takes it
   std::string agent_;
   std::string step_;
+  std::optional<routing::provider_choice> provider_;  // who answers, once no agent could
+  bool model_claimed_ = false;             // by name in the policy
   bool attempt_open_ = false;
   bool sampled_ = false;                   // this attempt has given its latency sample
   bool exclude_ = true;                    // a refusing agent is not asked again for this request, unless it was only busy

@@ -152,7 +152,6 @@ status check_release(const policy_document &d) {
   for (const auto &[name, value] : caps)
     if (value > 0) return refuse(name, " or set it to 0");
   if (!d.shed_if.empty()) return refuse("shed_if", "");
-  if (d.provider) return refuse("fallback_provider", "");
   return {};
 }
 

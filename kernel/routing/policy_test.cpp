@@ -262,7 +262,7 @@ TEST(policy, what_this_release_cannot_do_is_refused_by_name) {
   const std::pair<const char *, const char *> cases[] = {
       {"max_input_tokens: 10", "max_input_tokens"},   {"images_max: 1", "images_max"},
       {"admit_budget_tokens: 1", "admit_budget_tokens"}, {"max_inflight: 1", "max_inflight"},
-      {"shed_if: {waiting_requests: {gt: 1}}", "shed_if"}, {"fallback_provider: {engine: e, model: m}", "fallback_provider"}};
+      {"shed_if: {waiting_requests: {gt: 1}}", "shed_if"}};
   for (const auto &[line, field] : cases) {
     const auto d = parse_policy(std::string(line) + "\nrouting_policy: {strategy: least-loaded}", source);
     ASSERT_TRUE(d) << d.why().text();
@@ -273,7 +273,7 @@ TEST(policy, what_this_release_cannot_do_is_refused_by_name) {
   }
   EXPECT_TRUE(check_release(*default_policy()).ok());
   const auto fine = parse_policy("mode: serverless\nmax_inflight: 0\nrouting_policy: {strategy: least-loaded}\n"
-                                 "fallback_chain: [{strategy: least-loaded}]", source);
+                                 "fallback_chain: [{strategy: least-loaded}]\nfallback_provider: {engine: openai, model: m}", source);
   EXPECT_TRUE(check_release(*fine->document).ok());
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -67,6 +68,7 @@ struct router_options {
   double retry_share = 0.2;            // charged retries in flight over live requests of a model
   uint32_t retry_floor = 3;
   uint32_t max_forwards = 100;         // of one request, free redials and refusals included
+  std::function<status(const provider_choice &)> judge_provider;   // of every document before it is taken; empty: all are good
 };
 
 class router {
@@ -99,6 +101,7 @@ class router {
   const router_options &options() const { return options_; }
 
  private:
+  status judge_provider(const policy_document &) const;
   result<std::shared_ptr<const route>> compile(const snapshot &, const std::shared_ptr<lane> &);
   void publish(std::shared_ptr<const snapshot>);
   void observe_all(const snapshot &);
