@@ -39,6 +39,7 @@ exporter::exporter(const std::string &version)
       attempts_failed_(metrics_.counters("routing_attempts_failed_total", "Attempts that did not end in an answer, by cause", {"model", "cause"})),
       primary_(metrics_.counters("policy_primary_routed_total", "Requests served by the policy's first step", {"model"})),
       fallback_(metrics_.counters("policy_fallback_routed_total", "Requests served by a later step", {"model"})),
+      provider_fallback_(metrics_.counters("policy_provider_fallback_total", "Requests that no agent could serve and a provider answered", {"model"})),
       exhausted_(metrics_.counters("policy_exhausted_total", "Requests that no step could serve", {"model"})),
       reloads_(metrics_.counters("policy_reload_total", "Policies read again or written, by what started it and how it ended", {"trigger", "result"})),
       tenant_success_(metrics_.counters("tenant_requests_success_total", "Requests of a tenant that an agent answered",
@@ -53,6 +54,8 @@ exporter::exporter(const std::string &version)
                                       observe::exponential_bounds(0.01, 2, 13), {"model"})),
       first_byte_(metrics_.histograms("request_time_to_first_byte_seconds", "From the request's head to the first byte of its answer",
                                       {.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}, {"model"})),
+      provider_seconds_(metrics_.histograms("http_client_request_duration_seconds", "Calls of providers up to the head of the answer; status_code 0: there was none",
+                                            {.05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120}, {"provider", "status_code"})),
       tenant_last_(metrics_.gauges("tenant_last_request_timestamp", "When a tenant's last request that was let in began, Unix seconds",
                                    {"tenant_id", "key_id", "deployment_id"})),
       tenant_seconds_(metrics_.histograms("tenant_request_duration_seconds", "Answered requests of a tenant, to the first byte of a stream or the end of an answer",
@@ -124,6 +127,7 @@ void exporter::on_finished(const gateway::request_record &r) {
   if (!r.refused_by.empty()) refused_by_.with({r.refused_by, model}).add();
   count_failed(r, model);
   count_tenant(r, model);
+  if (!r.provider.empty()) count_provider(r, model);
   if (r.first_byte_ns != 0) first_byte_.with({model}).observe(static_cast<double>(r.first_byte_ns) / static_cast<double>(ns_per_s));
 }
 
@@ -170,6 +174,27 @@ void exporter::count_failed(const gateway::request_record &r, std::string_view m
   if (on_.fleet != nullptr && !r.agent.empty())
     if (const auto a = on_.fleet->find(r.agent)) deployment = a->info()->deployment_id;
   tenant_failed_.with({or_anonymous(r.tenant), or_anonymous(r.key_id), or_unset(deployment), model}).add();
+}
+
+void exporter::on_provider_call(std::string_view engine, int status, uint64_t duration_ns) {
+  provider_seconds_.with({engine, std::to_string(status)}).observe(static_cast<double>(duration_ns) / static_cast<double>(ns_per_s));
+}
+
+// The counterpart of on_attempt and on_exhausted for what a provider did; its region is `cloud`.
+void exporter::count_provider(const gateway::request_record &r, std::string_view model) {
+  using gateway::ended;
+  const std::string_view tenant = or_anonymous(r.tenant);
+  if (r.how == ended::completed || r.first_byte_ns != 0) provider_fallback_.with({model}).add();
+  else if (r.how == ended::engine_error) exhausted_.with({model}).add();
+  if (r.how == ended::completed) {
+    routed_.with({"cloud", r.provider, r.provider_model, tenant}).add();
+    const std::string_view t4[] = {tenant, or_anonymous(r.key_id), "unset", model};
+    tenant_success_.with(t4).add();
+    tenant_input_.with(t4).add(static_cast<double>(r.usage.prompt_tokens));
+    tenant_output_.with(t4).add(static_cast<double>(r.usage.output_tokens));
+  } else if (r.how == ended::engine_error) {
+    failed_.with({"cloud", r.provider, r.provider_model, tenant}).add();
+  }
 }
 
 void exporter::on_queue_wait(std::string_view model, uint64_t ns) {

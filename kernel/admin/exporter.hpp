@@ -23,6 +23,7 @@
 #include "observe/metrics.hpp"
 #include "observe/process.hpp"
 #include "plugins/registry.hpp"
+#include "providers/calls.hpp"
 #include "routing/router.hpp"
 #include "tenancy/admission_control.hpp"
 
@@ -46,7 +47,7 @@ struct exported {
   const tenancy::admission_control *admission = nullptr;
 };
 
-class exporter final : public gateway::telemetry, private observe::collectable {
+class exporter final : public gateway::telemetry, public providers::call_metrics, private observe::collectable {
  public:
   explicit exporter(const std::string &version);
   ~exporter() override;
@@ -61,6 +62,9 @@ class exporter final : public gateway::telemetry, private observe::collectable {
   void on_started(std::string_view method, std::string_view route) override;
   void on_finished(const gateway::request_record &) override;
   void on_attempt_failed(std::string_view peer_id, std::string_view model, std::string_view cause) override;
+
+  // providers::call_metrics
+  void on_provider_call(std::string_view engine, int status, uint64_t duration_ns) override;
 
   // outcomes of the routing room
   void on_attempt(const routing::attempt_outcome &);
@@ -114,6 +118,7 @@ class exporter final : public gateway::telemetry, private observe::collectable {
   void count_tenant(const gateway::request_record &, std::string_view model);
   observe::gauge last_request_of(const gateway::request_record &);
   answer_series answers_of(const gateway::request_record &, std::string_view model);
+  void count_provider(const gateway::request_record &, std::string_view model);
   observe::histogram seconds_of(const char *method, std::string_view route, int status);
   observe::gauge active_of(const char *method, std::string_view route);
 
@@ -124,11 +129,11 @@ class exporter final : public gateway::telemetry, private observe::collectable {
   observe::histogram_family http_seconds_;
   observe::gauge_family http_active_;
   observe::counter_family refused_by_;
-  observe::counter_family finished_, routed_, failed_, attempts_failed_, primary_, fallback_, exhausted_, reloads_;
+  observe::counter_family finished_, routed_, failed_, attempts_failed_, primary_, fallback_, provider_fallback_, exhausted_, reloads_;
   observe::histogram audit_write_seconds_;
   observe::counter auth_failed_client_, auth_failed_admin_, auth_throttled_client_, auth_throttled_admin_;
   observe::counter_family tenant_success_, tenant_failed_, tenant_input_, tenant_output_;
-  observe::histogram_family queue_wait_, first_byte_;
+  observe::histogram_family queue_wait_, first_byte_, provider_seconds_;
   observe::gauge_family tenant_last_;
   observe::histogram_family tenant_seconds_, agent_seconds_;
   std::mutex mutex_;                      // guards the caches

@@ -81,6 +81,43 @@ TEST(exporter, servers_and_storage_are_shown) {
 }
 
 // Its agents may drop a model and list it again without a new registration, so the generation stays the same.
+TEST(exporter, what_a_provider_did_is_counted_in_the_cloud) {
+  exporter metrics("1.0");
+  const auto finish = [&](gateway::ended how, uint64_t first_byte_ns) {
+    gateway::request_record r;
+    r.method = "POST";
+    r.route = "/v1/chat/completions";
+    r.inference = true;
+    r.model = "m";
+    r.model_known = true;
+    r.agent = "provider:openai";
+    r.provider = "openai";
+    r.provider_model = "gpt-4o";
+    r.tenant = "acme";
+    r.how = how;
+    r.first_byte_ns = first_byte_ns;
+    r.usage = {11, 4, 0, true};
+    metrics.on_started(r.method, r.route);
+    metrics.on_finished(r);
+  };
+  using gateway::ended;
+  finish(ended::completed, 5);
+  finish(ended::engine_error, 5);   // broke off
+  finish(ended::engine_error, 0);   // gave nothing
+  finish(ended::deadline, 0);
+  finish(ended::client_gone, 0);
+  finish(ended::rejected_by_engine, 0);
+  metrics.on_provider_call("openai", 0, 0);
+  const std::string page = metrics.expose();
+  for (const char *line : {"hivenet_router_policy_provider_fallback_total{model=\"m\"} 2", "hivenet_router_policy_exhausted_total{model=\"m\"} 1",
+                           "hivenet_router_routing_requests_routed_total{engine=\"openai\",model=\"gpt-4o\",region=\"cloud\",tenant_id=\"acme\"} 1",
+                           "hivenet_router_routing_requests_failed_total{engine=\"openai\",model=\"gpt-4o\",region=\"cloud\",tenant_id=\"acme\"} 2",
+                           "hivenet_router_tenant_input_tokens_total{deployment_id=\"unset\",key_id=\"anonymous\",model=\"m\",tenant_id=\"acme\"} 11",
+                           "hivenet_router_tenant_output_tokens_total{deployment_id=\"unset\",key_id=\"anonymous\",model=\"m\",tenant_id=\"acme\"} 4",
+                           "http_client_request_duration_seconds_count{provider=\"openai\",status_code=\"0\"} 1"})
+    EXPECT_THAT(page, HasSubstr("\n" + std::string(line) + "\n"));
+}
+
 TEST(exporter, counts_a_model_that_comes_back_after_its_series_were_buried) {
   routing::testing::test_fleet fleet;
   const auto pool = fleet.make_pool("m");

@@ -9,6 +9,7 @@
 #include "apps/policies.hpp"
 #include "apps/policy_check.hpp"
 #include "apps/program.hpp"
+#include "apps/provider_settings.hpp"
 #include "gateway/trusted_proxies.hpp"
 #include "tenancy/policy_quota.hpp"
 
@@ -60,9 +61,11 @@ std::vector<status> judge(const config::router_settings &s, std::vector<std::str
     if (const auto json = storage_configuration(registry, s); !json) problems.push_back(json.why());
   judge_component(registry, given, HIVE_KIND_TRANSPORT, s.transport, "transport", problems);
   for (status &each : judge_embedded(s.embedded_agents, registry)) problems.push_back(std::move(each));
+  known_providers known;
+  if (const status made = make_providers(s, known); !made) problems.push_back(made);
   routing::policy_set policies;
-  if (const auto files = routing::read_policy_files(policy_places_of(s))) policies = judge_policies(*files, s.strict_policy, registry, problems, warnings);
-  else problems.push_back(files.why());
+  if (const auto files = routing::read_policy_files(policy_places_of(s)); !files) problems.push_back(files.why());
+  else if (known) policies = judge_policies(*files, s.strict_policy, registry, known, problems, warnings);
   const tenancy::auth_document auth = load_client_keys(s);
   warnings.insert(warnings.end(), auth.warnings.begin(), auth.warnings.end());
   problems.insert(problems.end(), auth.problems.begin(), auth.problems.end());

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "admin/exporter.hpp"
+#include "apps/provider_settings.hpp"
 #include "config/router_settings.hpp"
 #include "fleet/storage_thread.hpp"
 #include "routing/policy_library.hpp"
@@ -12,9 +13,9 @@
 
 namespace hive::apps {
 
-// What this program asks of a document beside its schema: that this release carries it out, with the plugins that are loaded.
-// Both outlive the answer.
-routing::policy_judge policy_judge_of(routing::component_source &, fleet::column_table &);
+// What this program asks of a document beside its schema: that the plugins that are loaded and the providers that have a key carry it
+// out. The first two outlive the answer.
+routing::policy_judge policy_judge_of(routing::component_source &, fleet::column_table &, known_providers);
 routing::policy_places policy_places_of(const config::router_settings &);
 
 class policies {
@@ -29,6 +30,7 @@ class policies {
     fleet::storage_thread &storage;
     admin::exporter &metrics;
     const std::shared_ptr<const tenancy::keyring> &keys;   // those of the moment
+    known_providers providers;
   };
   explicit policies(const parts &);
 

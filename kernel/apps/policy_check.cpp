@@ -50,7 +50,7 @@ void own_document(routing::policy_files &files) {
 }  // namespace
 
 routing::policy_set judge_policies(const routing::policy_files &files, bool strict, plugins::component_registry &registry,
-                                   std::vector<status> &problems, std::vector<std::string> &warnings) {
+                                   const known_providers &known, std::vector<status> &problems, std::vector<std::string> &warnings) {
   loop control;
   fleet::column_table columns;
   fleet::intern_kernel_columns(columns);
@@ -67,7 +67,7 @@ routing::policy_set judge_policies(const routing::policy_files &files, bool stri
   if (files.global && fits(*files.global)) good.global = files.global;
   for (const routing::policy_file &file : files.named)
     if (fits(file)) good.named.push_back(file);
-  routing::policy_change change = routing::merge_policies({}, good, {components, policy_judge_of(components, columns), strict});
+  routing::policy_change change = routing::merge_policies({}, good, {components, policy_judge_of(components, columns, known), strict});
   if (!change.global.ok()) problems.push_back(change.global);
   problems.insert(problems.end(), change.problems.begin(), change.problems.end());
   warnings.insert(warnings.end(), change.warnings.begin(), change.warnings.end());
@@ -95,9 +95,12 @@ int policy_command(const std::vector<std::string> &words) {
   (std::filesystem::is_directory(words[1], ignored) ? where.folder : where.file) = words[1];
   auto files = routing::read_policy_files(where);
   routing::policy_set good;
-  if (files) {
+  known_providers known;
+  if (const status made = make_providers(loaded.settings, known); !made) {
+    problems.push_back(made);
+  } else if (files) {
     own_document(*files);
-    good = judge_policies(*files, loaded.settings.strict_policy, registry, problems, warnings);
+    good = judge_policies(*files, loaded.settings.strict_policy, registry, known, problems, warnings);
   } else {
     problems.push_back(files.why());
   }

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/provider_settings.hpp"
 #include "base/status.hpp"
 #include "plugins/registry.hpp"
 #include "routing/policy_set.hpp"
@@ -12,7 +13,7 @@ namespace hive::apps {
 
 // Appends to `problems` and `warnings`; what is good, in the order in which a start would take it, is the answer.
 routing::policy_set judge_policies(const routing::policy_files &, bool strict, plugins::component_registry &,
-                                   std::vector<status> &problems, std::vector<std::string> &warnings);
+                                   const known_providers &, std::vector<status> &problems, std::vector<std::string> &warnings);
 
 // `hivenet-router policy check PATH [FLAGS]`, without the first word; PATH is a file or a folder, FLAGS are those of the router.
 // The exit code: 0 all is well (there may be warnings), 1 there are problems, each printed, 2 the command itself is wrong.

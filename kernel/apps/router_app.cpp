@@ -12,6 +12,7 @@
 
 #include "apps/client_keys.hpp"
 #include "apps/metrics_page.hpp"
+#include "apps/provider_settings.hpp"
 #include "apps/program.hpp"
 #include "apps/router_unit.hpp"
 #include "base/text.hpp"
@@ -128,6 +129,7 @@ status router_app::start() {
   if (!proxies) return proxies.why();
   proxies_ = *std::move(proxies);
   guesses_ = std::make_unique<gateway::auth_throttle>(static_cast<uint64_t>(settings_.auth_failures));
+  if (const status s = make_providers(settings_, providers_); !s) return s;
   components_ = std::make_unique<routing::plugin_source>(plugins_, *host_);
   if (const status s = open_storage(); !s) return s;
 
@@ -145,8 +147,9 @@ status router_app::start() {
   r.line.bytes = settings_.queue_bytes.bytes;
   r.line.tenant_fairness = settings_.tenant_fairness;
   r.max_tries = static_cast<uint32_t>(settings_.max_tries_per_step);
+  r.judge_provider = [known = providers_](const routing::provider_choice &p) { return known->judge(p.engine); };
   router_ = std::make_unique<routing::router>(*components_, fleet_->columns(), *outcomes_, r);
-  policies_ = std::make_unique<policies>(policies::parts{settings_, control_, *router_, *components_, fleet_->columns(), *storage_, exporter_, keys_});
+  policies_ = std::make_unique<policies>(policies::parts{settings_, control_, *router_, *components_, fleet_->columns(), *storage_, exporter_, keys_, providers_});
   if (const status s = policies_->library().start(); !s) return s;
   directory_ = std::make_unique<fleet_directory>(control_, *fleet_, *router_, exporter_);
 
@@ -266,6 +269,8 @@ status router_app::start_units() {
     context.guesses = guesses_.get();
     context.admission = admission_.get();
     context.tokens = &tokens_;
+    u->providers = provider_calls_of(u->home, providers_, exporter_);
+    context.providers = u->providers.get();
     u->gateway = std::make_unique<gateway::worker>(context, *models_, *api_, ready_, keys_);
     u->server = std::make_unique<http::server>(u->home, *u->gateway, limits);
     if (const status s = u->server->listen(http.text(), workers > 1); !s) return s.at("http-port");

@@ -24,6 +24,7 @@
 #include "gateway/worker.hpp"
 #include "http/server.hpp"
 #include "link/router_hub.hpp"
+#include "providers/calls.hpp"
 #include "routing/plugin_source.hpp"
 
 namespace hive::apps {
@@ -92,6 +93,7 @@ class router_app {
   gateway::gateway_options gateway_options_;
   gateway::trusted_proxies proxies_;
   std::unique_ptr<gateway::auth_throttle> guesses_;
+  std::shared_ptr<const providers::provider_set> providers_;
   std::shared_ptr<const tenancy::keyring> keys_;
   gateway::model_names names_;
   std::unique_ptr<gateway::models_view> models_;

@@ -15,6 +15,7 @@ struct router_app::unit {
   byte_share memory;  // what is held when all below is gone is nothing
   std::unique_ptr<plugins::instance> transport, own_transport;
   std::unique_ptr<link::router_hub> hub;
+  std::unique_ptr<providers::provider_calls> providers;
   std::unique_ptr<gateway::worker> gateway;
   std::unique_ptr<http::server> server;
   std::thread thread;
@@ -26,6 +27,7 @@ struct router_app::unit {
     }
     server.reset();
     gateway.reset();
+    providers.reset();
     hub.reset();
     transport.reset();
     own_transport.reset();

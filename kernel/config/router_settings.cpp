@@ -195,10 +195,25 @@ void add_security(table &t, router_settings &r) {
         "Addresses and CIDR ranges whose X-Forwarded-For and X-Real-IP are believed.").check(is_network).shown_as("LIST");
 }
 
+status is_base_url(const std::string &text) { return parse_base_url(text).why(); }
+
+void add_providers(table &t, router_settings &r) {
+  t.section("Providers");
+  t.add("openai-api-key", &r.openai_key, "", "Key for policies whose fallback_provider is openai; read at the start only.").no_flag().no_file().secret();
+  t.add("anthropic-api-key", &r.anthropic_key, "", "Key for policies whose fallback_provider is anthropic; read at the start only.")
+      .no_flag().no_file().secret();
+  t.add("openai-base-url", &r.openai_url, "https://api.openai.com", "Where openai is; with http:// its key is sent in the clear.")
+      .check(is_base_url).shown_as("URL");
+  t.add("anthropic-base-url", &r.anthropic_url, "https://api.anthropic.com", "Where anthropic is; with http:// its key is sent in the clear.")
+      .check(is_base_url).shown_as("URL");
+  t.add("provider-ca-file", &r.provider_ca_file, "",
+        "Certificate authorities (PEM) that providers are verified by, instead of the system's.").shown_as("PATH");
+}
+
 void add_later(table &t, router_settings &r) {
   t.section("Other releases");
-  for (const char *name : {"quota-backend", "rpm-burst-seconds", "openai-api-key", "anthropic-api-key"})
-    t.add(name, &r.written.later, "", "Quotas and providers.").no_flag().no_file().secret().later();
+  for (const char *name : {"quota-backend", "rpm-burst-seconds"})
+    t.add(name, &r.written.later, "", "Quotas.").no_flag().no_file().secret().later();
 }
 
 void add_audit(table &t, router_settings &r) {
@@ -279,6 +294,25 @@ void resolve_admin(router_settings &r, std::vector<status> &problems, std::vecto
                                               : "no admin key, so /admin answers 401; set HIVENET_ROUTER_ADMIN_API_KEYS or --admin-api-keys-file");
 }
 
+// A key goes into a header line as it is.
+void resolve_providers(router_settings &r, std::vector<status> &problems, std::vector<std::string> &warnings) {
+  struct provider {
+    std::string &key;
+    const std::string &url;
+    const char *variable;
+  };
+  for (const provider &p : {provider{r.openai_key, r.openai_url, "HIVENET_ROUTER_OPENAI_API_KEY"},
+                            provider{r.anthropic_key, r.anthropic_url, "HIVENET_ROUTER_ANTHROPIC_API_KEY"}}) {
+    if (p.key.empty()) continue;
+    auto clean = clean_secret(p.key, p.variable, 1);
+    if (clean) p.key = *std::move(clean);
+    else problems.push_back(clean.why());
+    const std::string_view rest = std::string_view(p.url).substr(std::min<size_t>(p.url.size(), 7));
+    const bool near = rest.starts_with("127.0.0.1") || rest.starts_with("localhost") || rest.starts_with("[::1]");
+    if (p.url.starts_with("http://") && !near) warnings.push_back(p.url + ": the key of " + p.variable + " goes there in the clear; write https://");
+  }
+}
+
 }  // namespace
 
 int64_t default_workers(unsigned cores) { return cores <= 2 ? 1 : std::min<int64_t>(4, cores / 2); }
@@ -291,6 +325,7 @@ void add_rows(table &t, router_settings &r) {
   add_fleet(t, r);
   add_security(t, r);
   add_audit(t, r);
+  add_providers(t, r);
   add_later(t, r);
 }
 
@@ -326,6 +361,7 @@ void finish(const table &t, router_settings &r, std::vector<status> &problems, s
   for (embedded_agent &each : r.embedded_agents) each.settings.extra_routes = r.extra_routes;
   resolve_link(t, r, problems, warnings);
   resolve_admin(r, problems, warnings);
+  resolve_providers(r, problems, warnings);
 }
 
 }  // namespace hive::config

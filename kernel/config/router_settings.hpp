@@ -75,6 +75,10 @@ struct router_settings : program_settings {
   int64_t auth_failures = 0;                // per minute and address; 0 = no limit
   bool models_show_agents = true;
   std::vector<std::string> trusted_proxies; // address or CIDR each
+  // providers
+  std::string openai_key, openai_url;       // "" = no policy may name it
+  std::string anthropic_key, anthropic_url;
+  std::string provider_ca_file;             // PEM; "" = the system's authorities
   // audit
   std::string audit_log_path;               // "-" = stdout, empty = none
   std::string audit_zone;                   // IANA name

@@ -142,7 +142,8 @@ TEST_F(settings, bad_variables_are_refused_by_name_and_unknown_ones_warned_about
       {"HIVENET_ROUTER_AUTH_MODE", "dynamic", "\"dynamic\" is not supported in this release; use none, or api-key with --auth-config-file"},
       {"HIVENET_ROUTER_TRUSTED_PROXIES", "10.0.0.0/8,nobody", "\"nobody\" is no IP address and no range; write one like 10.0.0.0/8 or fd00::/8"},
       {"HIVENET_ROUTER_AUDIT_QUEUE_BYTES", "1", "1 is out of range; it must be between 65536 and 1073741824"},
-      {"HIVENET_ROUTER_OPENAI_API_KEY", "sk-1", "not supported in this release; leave it out"}};
+      {"HIVENET_ROUTER_OPENAI_BASE_URL", "api.openai.com", "\"api.openai.com\" is not an http:// or https:// URL; write one like http://localhost:8888"},
+      {"HIVENET_ROUTER_ANTHROPIC_API_KEY", "sk-1\r\nX-Other: 1", "the secret holds a byte that is not printable ASCII, or a space; write it as one word"}};
   for (const auto &[name, value, why] : bad) {
     env_[name] = value;
     EXPECT_EQ(router_errors({}), std::string(name) + ": " + why + "\n");
@@ -155,6 +156,21 @@ TEST_F(settings, bad_variables_are_refused_by_name_and_unknown_ones_warned_about
   ASSERT_TRUE(got.run) << got.err;
   EXPECT_EQ(got.settings.queue_depth, 0);
   EXPECT_EQ(got.warnings.front(), "HIVENET_ROUTER_QUEUE_SISE is set but is no variable of hivenet-router; did you mean HIVENET_ROUTER_QUEUE_SIZE?");
+}
+
+TEST_F(settings, keys_of_providers_are_trimmed_hidden_and_told_when_they_would_travel_in_the_clear) {
+  env_["HIVENET_ROUTER_OPENAI_API_KEY"] = " sk-secret\n";
+  const auto got = load_router({"--print-config", "--openai-base-url", "http://cloud.example/v1"}, env_, "1.0");
+  EXPECT_EQ(got.settings.openai_key, "sk-secret");
+  EXPECT_EQ(got.settings.openai_url, "http://cloud.example/v1");
+  EXPECT_EQ(got.out.find("sk-secret"), std::string::npos);
+  const auto clear = [&](const char *url) {
+    const auto told = load_router({"--openai-base-url", url}, env_, "1.0").warnings;
+    return std::any_of(told.begin(), told.end(), [](const std::string &w) { return w.find("in the clear") != std::string::npos; });
+  };
+  EXPECT_TRUE(clear("http://cloud.example"));
+  EXPECT_FALSE(clear("http://127.0.0.1:9"));
+  EXPECT_FALSE(clear("https://cloud.example"));
 }
 
 TEST_F(settings, bad_flags_end_with_usage_and_exit_code_2) {

@@ -146,6 +146,7 @@ void relay::look_for_agent() {
     facts.tenant = caller_->tenant;
     facts.key_id = caller_->id;
     facts.streaming = scan_.stream;
+    if (context_.providers != nullptr) facts.provider_engines = providers::engines_for(route_.path);
     facts.deadline_ns = deadline_ns_;
     facts.priority = caller_->priority;
     facts.prompt_tokens = estimate_.prompt;
@@ -180,16 +181,7 @@ void relay::dispatch() {
   };
 
   set_stage(&context_.stages.forwarding);
-  mode_ = mode::none;
-  let_go();
-  engine_fields_.clear();
-  engine_class_.clear();
-  engine_message_.clear();
-  usage_in_characters_ = until_close_ = error_cut_ = encoded_ = false;
-  encoded_bytes_ = 0;
-  exclude_ = true;
-  sampled_ = false;
-  dispatched_ns_ = now_ns();
+  forget_attempt();
 
   std::vector<http::field> fields;
   const auto client_fields = exchange_.head().fields;
@@ -235,9 +227,23 @@ void relay::dispatch() {
   refuse(ended::rejected_request, error);
 }
 
+void relay::forget_attempt() {
+  mode_ = mode::none;
+  let_go();
+  engine_fields_.clear();
+  engine_class_.clear();
+  engine_message_.clear();
+  usage_in_characters_ = until_close_ = error_cut_ = encoded_ = false;
+  encoded_bytes_ = 0;
+  exclude_ = true;
+  sampled_ = false;
+  dispatched_ns_ = now_ns();
+}
+
 void relay::retry(attempt_result result, api_error error, std::string_view cause) {
   stream_.reset();
   context_.records.on_attempt_failed(agent_, scan_.model, cause);
+  if (provider_) return provider_failed(std::move(error));
   last_error_ = std::move(error);
   end_attempt(result);
   scanner_.reset();
@@ -304,6 +310,7 @@ void relay::settle_usage() {
 }
 
 void relay::on_exhausted(const routing::exhaustion &e) {
+  if (e.provider != nullptr) return ask_provider(e);
   // What really happened says more than "nobody is left".
   if (last_error_ && e.code != "request_timeout") {
     const bool lost = last_error_->code == "agent_disconnected";
@@ -381,9 +388,13 @@ void relay::record(ended how, int status, std::string_view code) {
   r.key_id = caller_->id;
   r.model = scan_.model;
   r.alias = alias_;
-  r.model_known = !agent_.empty() || context_.router.knows(scan_.model);
+  r.model_known = provider_ ? model_claimed_ || context_.router.knows(scan_.model) : !agent_.empty() || context_.router.knows(scan_.model);
   r.agent = agent_;
   r.step = step_;
+  if (provider_) {
+    r.provider = provider_->engine;
+    r.provider_model = provider_->model;
+  }
   r.error_code = code;
   r.refused_by = to_string(refused_by_);
   r.status = status;

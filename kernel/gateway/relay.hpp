@@ -26,6 +26,7 @@
 #include "http/server.hpp"
 #include "http/sse_scanner.hpp"
 #include "link/router_hub.hpp"
+#include "providers/calls.hpp"
 #include "routing/router.hpp"
 #include "tenancy/admission_control.hpp"
 #include "tenancy/keyring.hpp"
@@ -65,6 +66,7 @@ struct worker_context {
   const gateway_options &options;
   const trusted_proxies &proxies;
   byte_share *memory = nullptr;            // null: nothing is counted or refused for want of it
+  providers::provider_calls *providers = nullptr;  // null: no policy can name one
   request_scanner *scanner = nullptr;      // the worker's parser; set by the worker, as is what follows
   relay_list *live = nullptr;
   const models_view *models = nullptr;
@@ -135,6 +137,7 @@ class relay final : public http::responder,
   void look_for_agent();
   void dispatch();
   bool is_form_body() const;
+  void forget_attempt();                   // what the last one left
   std::optional<scan_error> scan_body();
   std::optional<scan_error> resolve_alias();
   void expose_routing(std::vector<http::field> &);
@@ -146,6 +149,10 @@ class relay final : public http::responder,
   void finish_stream();
   void finish_buffered();
   void judge_engine_error();
+  void ask_provider(const routing::exhaustion &);
+  void provider_failed(api_error);
+  // An error event came before any content.
+  api_error stream_error(const http::stream_facts &) const;
   std::string_view refusal_code() const;
   // The attempt is over and nothing of it was passed on.
   void retry(routing::attempt_result, api_error, std::string_view cause);
@@ -191,6 +198,8 @@ class relay final : public http::responder,
   std::string step_;
   std::string alias_;                      // the name that the client used for scan_.model, if it was another
   std::string told_step_, told_attempts_, told_queue_;  // what the fields of expose_routing point at
+  std::optional<routing::provider_choice> provider_;  // who answers, once no agent could
+  bool model_claimed_ = false;             // by name in the policy
   bool attempt_open_ = false;
   bool sampled_ = false;                   // this attempt has given its latency sample
   bool exclude_ = true;                    // a refusing agent is not asked again for this request, unless it was only busy

@@ -97,10 +97,7 @@ void relay::stream_data(std::string_view bytes) {
   }
   hold(bytes);
   const http::stream_facts &facts = scanner_->facts();
-  if (facts.error && !facts.content) {
-    std::string message = "the engine reported an error: " + facts.error_text;
-    return retry(attempt_result::retryable, make_error("backend_error", std::move(message), "backend"), "engine_error");
-  }
+  if (facts.error && !facts.content) return retry(attempt_result::retryable, stream_error(facts), "engine_error");
   if (facts.content || held_.size() > context_.options.held_stream_bytes) commit();
 }
 
@@ -200,9 +197,7 @@ void relay::finish_stream() {
   scanner_->end();
   const http::stream_facts &facts = scanner_->facts();
   take_usage(usage_of(facts.usage));
-  if (facts.error && !committed_)
-    return retry(attempt_result::retryable, make_error("backend_error", "the engine reported an error: " + facts.error_text, "backend"),
-                 "engine_error");
+  if (facts.error && !committed_) return retry(attempt_result::retryable, stream_error(facts), "engine_error");
   // An engine's death looks like the end of such a body. On the routes whose events we know a whole answer says that it is one.
   const bool told = facts.finished || facts.done || facts.error || facts.unread;
   if (until_close_ && !told && !route_.forms) {

@@ -47,6 +47,8 @@ struct request_record {
   bool model_known = false;      // an agent serves it: it may become a label
   std::string_view agent;        // peer id of the last attempt
   std::string_view step;
+  std::string_view provider;       // engine of the provider that was asked, once no agent could serve; else empty
+  std::string_view provider_model;
   std::string_view error_code;
   std::string_view refused_by;   // the part of admission that refused it: b1, b3, ...; else empty
   int status = 0;                // 499 when the client left before an answer

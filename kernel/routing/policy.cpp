@@ -140,17 +140,6 @@ boost::json::object to_json(const policy_document &d) {
   return out;
 }
 
-status check_release(const policy_document &d) {
-  const auto refuse = [](std::string_view field, std::string_view off) {
-    return fail(errc::unsupported,
-                std::string(field) + " is valid but not supported in this release, and ignoring it would let requests through "
-                                     "that it is meant to stop or reroute: remove it" + std::string(off),
-                std::string(field));
-  };
-  if (d.provider) return refuse("fallback_provider", "");
-  return {};
-}
-
 namespace compatibility {
 
 bool not_implemented(std::string_view strategy) {

@@ -94,9 +94,6 @@ std::shared_ptr<const policy_document> default_policy();
 // As GET /admin/policy shows it; parsing this text again gives the same document.
 boost::json::object to_json(const policy_document &);
 
-// What the schema allows and this release does not do yet; refused when a policy is loaded, never ignored.
-status check_release(const policy_document &);
-
 // The one place where the kernel knows strategies by name: what old documents may say.
 namespace compatibility {
 inline constexpr std::string_view default_strategy = "least-loaded";

@@ -278,24 +278,6 @@ TEST(policy_text, a_named_document_must_say_its_models) {
   EXPECT_THAT(d.why().text(), HasSubstr("models"));
 }
 
-TEST(policy, what_this_release_cannot_do_is_refused_by_name) {
-  const test_source source;
-  const std::pair<const char *, const char *> cases[] = {{"fallback_provider: {engine: e, model: m}", "fallback_provider"}};
-  for (const auto &[line, field] : cases) {
-    const auto d = parse_policy(std::string(line) + "\nrouting_policy: {strategy: least-loaded}", source);
-    ASSERT_TRUE(d) << d.why().text();
-    const status s = check_release(*d->document);
-    EXPECT_EQ(s.code(), errc::unsupported);
-    EXPECT_EQ(s.path(), field);
-    EXPECT_THAT(s.message(), HasSubstr("not supported in this release"));
-  }
-  EXPECT_TRUE(check_release(*default_policy()).ok());
-  const auto fine = parse_policy("mode: serverless\nmax_inflight: 3\nmax_input_tokens: 10\nimages_max: 1\nadmit_budget_tokens: 1\n"
-                                 "shed_if: {waiting_requests: {gt: 1}}\nrouting_policy: {strategy: least-loaded}\n"
-                                 "fallback_chain: [{strategy: least-loaded}]", source);
-  EXPECT_TRUE(check_release(*fine->document).ok());
-}
-
 TEST(policy, a_step_may_bound_its_wait) {
   const test_source source;
   const auto d = parse_policy("routing_policy: {strategy: least-loaded, max_queue_wait: 1500ms}\n"

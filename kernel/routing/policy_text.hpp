@@ -27,7 +27,6 @@ struct parsed_policy {
   std::vector<std::string> warnings;  // "FILE:LINE: ...", ready for the log
 };
 
-// Does not say whether this release carries the document out: see check_release.
 result<parsed_policy> parse_policy(std::string_view text, const component_catalog &, const policy_text_options & = {});
 
 }  // namespace hive::routing

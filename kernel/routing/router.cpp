@@ -53,7 +53,16 @@ void router::publish(std::shared_ptr<const snapshot> next) {
   sweep();
 }
 
+status router::judge_provider(const policy_document &d) const {
+  if (!d.provider || !options_.judge_provider) return {};
+  const status s = options_.judge_provider(*d.provider);
+  return s || d.name.empty() ? s : s.at("policy " + d.name);
+}
+
 status router::set_policies(std::shared_ptr<const policy_document> global, snapshot::named_documents named) {
+  if (const status s = judge_provider(*global); !s) return s;
+  for (const auto &[name, document] : named)
+    if (const status s = judge_provider(*document); !s) return s;
   auto next = std::make_shared<snapshot>(std::move(global), std::move(named));
   const auto now = cell_.get();
   for (const auto &[model, one] : now->routes()) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -70,6 +71,7 @@ struct router_options {
   double retry_share = 0.2;            // charged retries in flight over live requests of a model
   uint32_t retry_floor = 3;
   uint32_t max_forwards = 100;         // of one request, free redials and refusals included
+  std::function<status(const provider_choice &)> judge_provider;   // of every document before it is taken; empty: all are good
 };
 
 class router {
@@ -77,7 +79,7 @@ class router {
   router(component_source &, fleet::column_table &, outcome_recorder &, const router_options &);
   ~router();
 
-  // Compiles the documents for every pool, then swaps; on an error nothing has changed. See check_release.
+  // Compiles the documents for every pool, then swaps; on an error nothing has changed.
   status set_policies(std::shared_ptr<const policy_document> global, snapshot::named_documents named = {});
   std::shared_ptr<const snapshot> policies() const { return cell_.get(); }
 
@@ -106,6 +108,7 @@ class router {
   const router_options &options() const { return options_; }
 
  private:
+  status judge_provider(const policy_document &) const;
   result<std::shared_ptr<const route>> compile(const snapshot &, const std::shared_ptr<lane> &);
   void publish(std::shared_ptr<const snapshot>);
   void observe_all(const snapshot &);

@@ -371,6 +371,8 @@ void session_impl::finish_exhausted() {
   } else {
     e = {"no_agents_available", "no agent can serve model '" + model + "' right now", 1};
   }
+  if (document_->provider && std::ranges::count(facts_.provider_engines, document_->provider->engine) != 0) e.provider = &*document_->provider;
+  e.model_claimed = std::ranges::count(document_->models, facts_.model) != 0;
   std::string why;
   for (const std::string &r : reasons_) why += (why.empty() ? "" : " | ") + clean(r);
   recorder_.warn("policy_exhausted request_id=" + clean(facts_.request_id) + " model=" + model + " capability=" +
@@ -381,7 +383,7 @@ void session_impl::finish_exhausted() {
 
 void session_impl::finish(exhaustion e) {
   finished_ = true;
-  recorder_.on_exhausted(facts_.model, facts_.tenant, e.code);
+  if (e.provider == nullptr) recorder_.on_exhausted(facts_.model, facts_.tenant, e.code);  // else it is not over yet
   // The owner may destroy this session in the call.
   events_.on_exhausted(e);
 }

@@ -13,6 +13,7 @@
 #include "base/loop.hpp"
 #include "fleet/lease.hpp"
 #include "hive/abi/views.h"
+#include "routing/policy.hpp"
 
 namespace hive::routing {
 
@@ -38,6 +39,7 @@ struct request_facts {
   std::string_view session_id;
   int32_t priority = 0;
   bool streaming = false;
+  std::span<const std::string_view> provider_engines;   // of fallback_provider: those that can answer this route
   uint64_t deadline_ns = 0;
   uint64_t prompt_tokens = HIVE_TOKENS_UNKNOWN;
   uint64_t output_tokens = HIVE_TOKENS_UNKNOWN;
@@ -74,6 +76,8 @@ struct exhaustion {
   std::string code;                // model_not_found, no_agents_available, no_capacity, request_timeout
   std::string message;
   uint64_t retry_after_s = 0;
+  const provider_choice *provider = nullptr;  // who is to be asked now; lives as long as the session. Null: it is final
+  bool model_claimed = false;      // the policy lists the model by name, whether or not an agent has ever served it
 };
 
 class session_events {
