@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <boost/json/parse.hpp>
+#include <boost/json/serialize.hpp>
 
 #include "engine_sim/json_read.hpp"
 
@@ -30,6 +31,9 @@ void generation::on_body(http::body_ptr body) {
                  R"({"error":{"message":"max_tokens must be at least 1","type":"BadRequestError","param":"max_tokens","code":400}})");
   wanted_tokens = static_cast<uint32_t>(std::min<int64_t>(wanted, 1'000'000));
   prompt_tokens = body->size() / 4 + 1;
+  if (sim_.options_.model.prefix_caching)
+    for (const char *part : {"messages", "prompt", "input"})
+      if (const json::value *text = request.if_contains(part)) prompt += json::serialize(*text);
 
   generation_facts facts;
   facts.id = std::to_string(sim_.chats_);
@@ -62,6 +66,7 @@ void generation::on_body_failed(http::body_error) { reply(exchange_, 400, "appli
 void generation::on_gone(http::gone) { ++sim_.gone_; }
 
 void generation::on_tokens(uint32_t count, bool last) {
+  if (sim_.options_.model.prefix_caching) wire_->cached(cached_tokens);
   if (!stream_) {
     if (!last) return;
     ++sim_.served_;

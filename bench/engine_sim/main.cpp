@@ -1,6 +1,6 @@
 // engine_sim: a vLLM-like engine for tests and benchmarks.
 //   engine_sim [--port N] [--model ID]... [--max-num-seqs N] [--kv-tokens N] [--first-token-ms N] [--step-ms N]
-//              [--prefill-tokens-per-ms X] [--tokens N] [--word TEXT] [--spread] [--stamp]
+//              [--prefill-tokens-per-ms X] [--tokens N] [--word TEXT] [--spread] [--stamp] [--prefix-caching]
 // Prints {"ready":true,"address":"127.0.0.1:PORT"} and serves until SIGTERM.
 #include <sodium.h>
 
@@ -23,7 +23,8 @@ int main(int argc, char **argv) try {
       "max-num-seqs", po::value(&options.model.max_sequences))("kv-tokens", po::value(&options.model.kv_tokens))(
       "first-token-ms", po::value(&first_ms))("step-ms", po::value(&step_ms))(
       "prefill-tokens-per-ms", po::value(&options.model.prefill_tokens_per_ms))("tokens", po::value(&options.default_tokens))(
-      "word", po::value(&options.word))("spread", po::bool_switch(&options.model.spread))("stamp", po::bool_switch(&options.stamp));
+      "word", po::value(&options.word))("spread", po::bool_switch(&options.model.spread))("stamp", po::bool_switch(&options.stamp))(
+      "prefix-caching", po::bool_switch(&options.model.prefix_caching));
   po::variables_map given;
   po::store(po::parse_command_line(argc, argv, flags), given);
   po::notify(given);

@@ -11,7 +11,7 @@ void histogram::observe(double v) {
   sum += v;
 }
 
-engine_model::engine_model(loop &l, const model_options &options) : loop_(l), options_(options), step_timer_([this] { step(); }), beat_timer_(l.io()) {}
+engine_model::engine_model(loop &l, const model_options &options) : loop_(l), options_(options), cache_(options.kv_tokens), step_timer_([this] { step(); }), beat_timer_(l.io()) {}
 
 void engine_model::admit(sequence &s) {
   s.admitted_ns_ = now_ns();
@@ -29,7 +29,10 @@ void engine_model::fill() {
     s.running_ = true;
     kv_ += s.prompt_tokens + s.wanted_tokens;
     prompt_total += s.prompt_tokens;
-    const double prefill_ms = options_.prefill_tokens_per_ms > 0 ? double(s.prompt_tokens) / options_.prefill_tokens_per_ms : 0;
+    if (options_.prefix_caching) s.cached_tokens = std::min(s.prompt_tokens, cache_.enter(s.prompt));
+    cached_total += s.cached_tokens;
+    const double prefill_ms =
+        options_.prefill_tokens_per_ms > 0 ? double(s.prompt_tokens - s.cached_tokens) / options_.prefill_tokens_per_ms : 0;
     s.first_due_ns_ = now + options_.first_token_ns + static_cast<uint64_t>(prefill_ms * double(ns_per_ms));
     if (spread()) {
       s.beat_ns_ = s.first_due_ns_ + random_() % options_.step_ns;

@@ -189,7 +189,8 @@ std::string simulator::models_page() const {
 std::string simulator::state_page() const {
   return json::serialize(json::object{{"running", model_.running()}, {"waiting", model_.waiting()}, {"chats", chats_},
                                       {"served", served_}, {"aborted", model_.aborted}, {"gone", gone_},
-                                      {"generated", model_.generation_total}, {"aborted_at_ns", model_.aborted_at_ns},
+                                      {"generated", model_.generation_total}, {"prompt_tokens", model_.prompt_total},
+                                      {"cached_tokens", model_.cached_total}, {"aborted_at_ns", model_.aborted_at_ns},
                                       {"bytes_written", written_}});
 }
 
@@ -205,6 +206,10 @@ std::string simulator::metrics_page() const {
   line("counter", "num_preemptions_total", 0);
   line("counter", "prompt_tokens_total", double(model_.prompt_total));
   line("counter", "generation_tokens_total", double(model_.generation_total));
+  if (options_.model.prefix_caching) {
+    line("counter", "prefix_cache_queries_total", double(model_.prompt_total));
+    line("counter", "prefix_cache_hits_total", double(model_.cached_total));
+  }
   const auto hist = [&](const char *name, const histogram &h) {
     out += std::string("# TYPE vllm:") + name + " histogram\n";
     uint64_t total = 0;

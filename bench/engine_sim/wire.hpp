@@ -5,6 +5,7 @@
 #include <boost/json/object.hpp>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -18,6 +19,7 @@ struct generation_facts {
   std::string word;           // the text of one token
   uint64_t prompt_tokens = 0;
   uint32_t output_tokens = 0;
+  std::optional<uint64_t> cached_tokens;  // told in usage; known when the first token is
   std::string tool;           // the function to call; empty = the answer is text
   bool include_usage = false; // stream_options of the request
 
@@ -29,6 +31,7 @@ class wire {
  public:
   explicit wire(generation_facts f) : facts_(std::move(f)) {}
   virtual ~wire() = default;
+  void cached(uint64_t tokens) { facts_.cached_tokens = tokens; }
   // A stream: begin, one call a token, finish; or error instead of what is left.
   virtual void begin(std::string &out) = 0;
   virtual void token(uint32_t index, std::string &out) = 0;

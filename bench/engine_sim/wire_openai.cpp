@@ -12,7 +12,8 @@ constexpr std::string_view arguments_start = "{\"text\":\"", arguments_end = "\"
 
 std::string usage_of(const generation_facts &f) {
   return "{\"prompt_tokens\":" + std::to_string(f.prompt_tokens) + ",\"completion_tokens\":" + std::to_string(f.output_tokens) +
-         ",\"total_tokens\":" + std::to_string(f.prompt_tokens + f.output_tokens) + "}";
+         ",\"total_tokens\":" + std::to_string(f.prompt_tokens + f.output_tokens) +
+         (f.cached_tokens ? ",\"prompt_tokens_details\":{\"cached_tokens\":" + std::to_string(*f.cached_tokens) + "}}" : std::string("}"));
 }
 
 // Both routes differ in what stands in a choice.

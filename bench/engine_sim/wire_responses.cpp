@@ -56,7 +56,8 @@ class responses final : public wire {
   }
   std::string response(std::string_view status, std::string_view output, bool with_usage) const {
     const std::string usage = with_usage ? "{\"input_tokens\":" + std::to_string(facts_.prompt_tokens) +
-                                               ",\"input_tokens_details\":{\"cached_tokens\":0},\"output_tokens\":" +
+                                               ",\"input_tokens_details\":{\"cached_tokens\":" +
+                                               std::to_string(facts_.cached_tokens.value_or(0)) + "},\"output_tokens\":" +
                                                std::to_string(facts_.output_tokens) +
                                                ",\"output_tokens_details\":{\"reasoning_tokens\":0},\"total_tokens\":" +
                                                std::to_string(facts_.prompt_tokens + facts_.output_tokens) + "}"

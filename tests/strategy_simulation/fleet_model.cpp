@@ -1,6 +1,7 @@
 #include "fleet_model.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <numeric>
 #include <queue>
@@ -92,17 +93,25 @@ run_result simulate(const std::vector<arrival> &requests, const std::vector<engi
   return out;
 }
 
-std::vector<arrival> read_trace(const std::string &path, double speed) {
+std::vector<arrival> read_trace(const std::string &path, double speed, uint32_t ahead) {
   std::ifstream in(path);
   std::vector<arrival> out;
+  double last_ms = -1;
+  for (uint32_t i = 0; i < ahead; ++i) {
+    arrival r;
+    last_ms = i / 1000.0;
+    r.at_s = last_ms / 1000 / speed;
+    r.prompt = r.output = 1;
+    out.push_back(r);
+  }
   for (std::string line; std::getline(in, line);) {
     std::istringstream words(line);
     arrival r;
     double ms = 0;
     if (!(words >> ms >> r.prompt >> r.output)) throw std::runtime_error(path + ": not a request: " + line);
-    r.at_s = ms / 1000 / speed;
     // A router takes what comes in the same millisecond one after the other.
-    if (!out.empty()) r.at_s = std::max(r.at_s, out.back().at_s + 1e-6);
+    ms = last_ms = std::round(std::max(ms, last_ms + 0.001) * 1e4) / 1e4;
+    r.at_s = ms / 1000 / speed;
     for (std::string range; words >> range;) {
       const size_t dash = range.find('-');
       const uint64_t first = std::stoull(range);

@@ -91,7 +91,8 @@ struct run_result {
 
 run_result simulate(const std::vector<arrival> &, const std::vector<engine_kind> &, rule &);
 
-// tests/traces/*.txt; `speed` divides the time between requests.
-std::vector<arrival> read_trace(const std::string &path, double speed = 1);
+// tests/traces/*.txt; `speed` divides the time between requests. `ahead` tiny requests come before them: they change nothing but
+// whose turn it is when agents are equal.
+std::vector<arrival> read_trace(const std::string &path, double speed = 1, uint32_t ahead = 0);
 
 }  // namespace hive::simulation

@@ -168,9 +168,9 @@ inline run_result run(const scenario &s, const std::string &strategy, const std:
 }
 
 // The real trace on eight engines with so many blocks of cache each.
-inline scenario conversations(size_t blocks, double speed) {
+inline scenario conversations(size_t blocks, double speed, uint32_t ahead = 0) {
   scenario s;
-  s.requests = read_trace(TRACE_DIR "/mooncake-conversation-a.txt", speed);
+  s.requests = read_trace(TRACE_DIR "/mooncake-conversation-a.txt", speed, ahead);
   engine_kind k;
   k.cache_blocks = blocks;
   s.fleet.assign(8, k);

@@ -1,0 +1,114 @@
+"""Strategies that look into requests and learn from answers, through the real processes."""
+import concurrent.futures
+import random
+
+from conftest import wait_for
+from test_embedded import routable, start_alone
+
+WORDS = ["river", "stone", "cloud", "paper", "amber", "north", "seven", "quiet", "under", "light"]
+
+
+def text(seed, words):
+    chance = random.Random(seed)
+    return " ".join(chance.choice(WORDS) for _ in range(words))
+
+
+def conversations(chats, questions):
+    """Questions in an order by chance, each with all that was said before in its chat; the seed is the same for all."""
+    said = [[{"role": "system", "content": "You are of use."}] for _ in range(chats)]
+    order = [c for c in range(chats) for _ in range(questions)]
+    random.Random(7).shuffle(order)
+    for step, c in enumerate(order):
+        said[c].append({"role": "user", "content": text(step, 250)})
+        yield c, list(said[c])
+        said[c].append({"role": "assistant", "content": text(-step - 1, 60)})
+
+
+def cached_share(stack, engines, policy_text, embedded=0, **fields):
+    policy = stack.folder / "policy.yaml"
+    policy.write_text(policy_text)
+    if embedded:
+        flags = [w for e in engines[:embedded] for w in ("--backend", e.url)]
+        link = ["--link-listen", "127.0.0.1:0"]
+        said = start_alone(stack, *flags, *link, "--policy-file", policy, env={"HIVENET_ROUTER_JWT_SECRET": stack.secret})
+        stack.link = said["link"][0]
+    else:
+        stack.start_router("--policy-file", policy)
+    for i, e in enumerate(engines[embedded:]):
+        stack.start_agent(e, identity=f"{i}.key")
+    routable(stack, len(engines))
+    before = [e.state() for e in engines]
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        answers = []
+        for i, (chat, messages) in enumerate(conversations(24, 6)):
+            answers.append(pool.submit(stack.chat, i % 2 == 0, messages=messages, max_tokens=2,
+                                       headers={"X-Session-ID": f"chat-{chat}"} if fields.get("session") else None))
+        assert [a.result().status_code for a in answers] == [200] * len(answers)
+    after = [e.state() for e in engines]
+    prompts = sum(a["prompt_tokens"] - b["prompt_tokens"] for a, b in zip(after, before))
+    stack.router.stop()
+    served = [a["served"] - b["served"] for a, b in zip(after, before)]
+    return sum(a["cached_tokens"] - b["cached_tokens"] for a, b in zip(after, before)) / prompts, served
+
+
+def engines_of(stack, count=4):
+    return [stack.start_engine("--prefix-caching", "--kv-tokens", "20000", "--prefill-tokens-per-ms", "200", "--max-num-seqs", "16")
+            for _ in range(count)]
+
+
+def test_prefix_affinity_finds_more_in_caches_than_least_loaded(stack):
+    least, _ = cached_share(stack, engines_of(stack), "routing_policy: {strategy: least-loaded}\n")
+    affine, served = cached_share(stack, engines_of(stack), "routing_policy: {strategy: {name: prefix-affinity, options: {blocks: 160}}}\n")
+    assert affine > 1.4 * least, (affine, least)
+    assert max(served) < 2 * sum(served) / len(served), served
+
+
+def test_and_over_embedded_and_other_agents_together(stack):
+    least, _ = cached_share(stack, engines_of(stack), "routing_policy: {strategy: least-loaded}\n")
+    affine, served = cached_share(stack, engines_of(stack), "routing_policy: {strategy: {name: prefix-affinity, options: {blocks: 160}}}\n", embedded=2)
+    assert affine > 1.4 * least, (affine, least)
+    assert min(served) > 0, served
+
+
+def test_consistent_hash_keeps_a_session_at_its_agent(stack):
+    engines = engines_of(stack, 3)
+    policy = stack.folder / "policy.yaml"
+    policy.write_text("routing_policy: {strategy: {name: consistent-hash, options: {header: x-user-id}}}\n")
+    stack.start_router("--policy-file", policy)
+    for i, e in enumerate(engines):
+        stack.start_agent(e, identity=f"{i}.key")
+    homes = set()
+    for name, header in [(n, h) for n in range(12) for h in ("X-Session-ID", "X-User-Id")]:
+        before = [e.state()["served"] for e in engines]
+        for i in range(3):
+            assert stack.chat(i == 1, max_tokens=1, headers={header: f"person-{name}"}).status_code == 200
+        moved = [e.state()["served"] - b for e, b in zip(engines, before)]
+        assert sorted(moved) == [0, 0, 3], moved
+        homes.add((name, moved.index(3)))
+    assert len(homes) == 12, "the same key is at the same agent, whichever header named it"
+    assert len({h for _, h in homes}) == 3
+
+
+def test_peak_ewma_and_token_load_are_strategies_by_file_alone(stack):
+    engines = [stack.start_engine() for _ in range(2)]
+    policy = stack.folder / "policy.yaml"
+    policy.write_text("routing_policy: {strategy: peak-ewma}\n")
+    stack.start_router("--policy-file", policy)
+    for i, e in enumerate(engines):
+        stack.start_agent(e, identity=f"{i}.key")
+    engines[0].faults(first_token_ms=300)
+    wait_for("both have been measured", lambda: stack.chat(stream=True, max_tokens=1) and all(e.state()["served"] for e in engines))
+    before = engines[0].state()["chats"]
+    for _ in range(10):
+        assert stack.chat(stream=True, max_tokens=1).status_code == 200
+    assert engines[0].state()["chats"] <= before + 1
+    stack.router.stop()
+    policy.write_text("routing_policy: {strategy: token-load}\n")
+    engines[0].faults()
+    stack.start_router("--policy-file", policy)
+    for i, e in enumerate(engines):
+        stack.start_agent(e, identity=f"t{i}.key")
+    for i in range(20):
+        assert stack.chat(stream=i % 2 == 0, max_tokens=1).status_code == 200
+    assert stack.metric("hivenet_router_plugin_calls_total", kind="strategy", component="token-load") > 0
+    assert stack.metric("hivenet_router_plugin_errors_total", kind="strategy", component="token-load") == 0
