@@ -31,7 +31,7 @@ TEST(log, names_that_do_not_exist_are_refused_with_those_that_do) {
   EXPECT_EQ(start_logging({.level = "loud"}).text(),
             "\"loud\" is not a log level; levels are debug, info, warn, error, dpanic, panic, fatal (and trace)");
   EXPECT_EQ(start_logging({.level = "info,rooter=debug"}).text(),
-            "\"rooter\" is not a log subsystem; subsystems are router, agent, api, auth, link, hardware, metrics, policy, "
+            "\"rooter\" is not a log subsystem; subsystems are router, agent, api, auth, link, hardware, metrics, policy, provider, "
             "storage, plugin, kernel (grpc and p2p mean link)");
   EXPECT_EQ(start_logging({.format = "xml"}).text(), "\"xml\" is not a log format; formats are color, nocolor, json");
 }
