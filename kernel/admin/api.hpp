@@ -39,6 +39,8 @@ struct api_subjects {
   gateway::stage_gauges &stages;
   routing::policy_library &policies;
   const gateway::recent_requests &recent;
+  const gateway::model_names &names;
+  const tenancy::token_estimator &tokens;
 };
 
 class api final : public gateway::admin_port {

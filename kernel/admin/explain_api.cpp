@@ -83,9 +83,9 @@ admin_answer explain_api::answer(const gateway::admin_request &request) {
   question q;
   if (const std::string wrong = q.read(request.query); !wrong.empty()) return refuse(400, wrong);
   if (const auto id = asked_id(request.body)) {
-    q.past = recent_.find(*id);
+    q.past = on_.recent.find(*id);
     if (!q.past)
-      return refuse(404, "no request of that id among the last " + std::to_string(recent_.room()) + " (--explain-requests)");
+      return refuse(404, "no request of that id among the last " + std::to_string(on_.recent.room()) + " (--explain-requests)");
     const gateway::route *found = route_labelled(q.past->route);
     q.request_id = *id;
     q.model = q.past->model;
@@ -103,9 +103,10 @@ admin_answer explain_api::answer(const gateway::admin_request &request) {
   gateway::request_scan scan;
   if (const auto wrong = scanner_.scan(body, scan))
     return refuse(400, wrong->message + " (the body is a client's request, or {\"request_id\": \"...\"})");
-  q.model = scan.model;
+  q.model = on_.names.model_of(scan.model);
+  if (q.model.empty()) q.model = scan.model;
   q.streaming = scan.stream;
-  q.prompt_tokens = gateway::estimate_of({}, scan).prompt;
+  q.prompt_tokens = gateway::estimate_of(on_.tokens.ratio(q.model), scan).prompt;
   q.output_tokens = scan.declared_output().value_or(HIVE_TOKENS_UNKNOWN);
   gateway::request_material material(body, scan, {});
   q.material = &material;
@@ -125,7 +126,7 @@ admin_answer explain_api::about(const question &q) const {
   facts.on_demand = q.material;
   facts.prompt_tokens = q.prompt_tokens;
   facts.output_tokens = q.output_tokens;
-  json::object shown = to_json(router_.explain(facts));
+  json::object shown = to_json(on_.router.explain(facts));
   json::object asked{{"model", q.model},         {"route", q.route},     {"capability", q.capability}, {"tenant", q.tenant},
                      {"priority", q.priority},   {"streaming", q.streaming}};
   if (q.prompt_tokens != HIVE_TOKENS_UNKNOWN) asked["estimated_prompt_tokens"] = q.prompt_tokens;

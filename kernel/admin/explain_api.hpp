@@ -3,15 +3,23 @@
 #pragma once
 
 #include "gateway/admin_port.hpp"
+#include "gateway/model_names.hpp"
 #include "gateway/recent_requests.hpp"
 #include "gateway/request_scan.hpp"
 #include "routing/router.hpp"
+#include "tenancy/token_estimator.hpp"
 
 namespace hive::admin {
 
 class explain_api {
  public:
-  explain_api(const routing::router &router, const gateway::recent_requests &recent) : router_(router), recent_(recent) {}
+  struct subjects {
+    const routing::router &router;
+    const gateway::recent_requests &recent;
+    const gateway::model_names &names;
+    const tenancy::token_estimator &tokens;
+  };
+  explicit explain_api(const subjects &on) : on_(on) {}
   // The answer's `route` is the caller's to fill.
   gateway::admin_answer answer(const gateway::admin_request &);
 
@@ -19,8 +27,7 @@ class explain_api {
   struct question;
   gateway::admin_answer about(const question &) const;
 
-  const routing::router &router_;
-  const gateway::recent_requests &recent_;
+  const subjects on_;
   gateway::request_scanner scanner_;
 };
 

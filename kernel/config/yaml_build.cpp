@@ -23,6 +23,9 @@ struct refused {
   status why;
 };
 
+// Every node keeps the keys that lead to it: 64 levels of them stay small.
+constexpr size_t most_key_bytes = 512;
+
 class view_buffer final : public std::streambuf {
  public:
   explicit view_buffer(std::string_view text) {
@@ -194,6 +197,7 @@ class builder final : public YAML::EventHandler {
     if (awaits_key()) {
       if (made.kind_ != kind::scalar && (made.kind_ != kind::null || made.text_.empty()))
         refuse(made.line_, "a key must be text");
+      if (made.text_.size() > most_key_bytes) refuse(made.line_, "a key is longer than " + std::to_string(most_key_bytes) + " bytes");
       parent.has_key = true;
       parent.key = std::move(made.text_);
       parent.key_line = made.line_;

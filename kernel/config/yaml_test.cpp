@@ -60,6 +60,7 @@ TEST(yaml, size_depth_and_expansion_are_bounded) {
   EXPECT_EQ(error_of("a: 12345", {.bytes = 4}), "f.yaml: larger than 4 bytes");
   EXPECT_EQ(error_of("[[[[]]]]", {.depth = 3}), "f.yaml:1: nested deeper than 3 levels");
   EXPECT_EQ(error_of("- - - - 1", {.depth = 3}), "f.yaml:1: nested deeper than 3 levels");
+  EXPECT_EQ(error_of(std::string(513, 'k') + ": 1"), "f.yaml:1: a key is longer than 512 bytes");
   EXPECT_EQ(error_of(std::string(200'000, '[')), "f.yaml:1: nested deeper than 64 levels");
   std::string bomb = "a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n";
   for (int i = 1; i < 12; ++i) {

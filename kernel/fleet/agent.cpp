@@ -116,12 +116,16 @@ void agent::set_declared(uint32_t capacity) {
 
 bool agent::judge_streak(uint32_t limit) {
   const auto suspicious = [&] { return limit != 0 && counters.streak.load(std::memory_order_relaxed) >= limit; };
-  if (on_probation() == suspicious()) return false;
-  std::lock_guard lock(mutex_);
-  const bool suspect = suspicious();
-  if (probation_.exchange(suspect, std::memory_order_relaxed) == suspect) return false;
-  fit_capacity();
-  return true;
+  bool changed = false;
+  // The streak moves without the lock: whoever decided by an older one decides again.
+  while (on_probation() != suspicious()) {
+    std::lock_guard lock(mutex_);
+    const bool suspect = suspicious();
+    if (probation_.exchange(suspect, std::memory_order_relaxed) == suspect) continue;
+    fit_capacity();
+    changed = true;
+  }
+  return changed;
 }
 
 bool agent::set_foreign(uint32_t slots_of_others) {

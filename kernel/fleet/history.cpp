@@ -44,7 +44,8 @@ history_record record_of(const agent &a) {
 }
 
 void refresh_columns(const agent &a) {
-  for (const std::shared_ptr<pool> &p : *a.pools()) p->refresh_outcome(a);
+  const auto pools = a.pools();  // kept through the loop
+  for (const std::shared_ptr<pool> &p : *pools) p->refresh_outcome(a);
 }
 
 }  // namespace

@@ -159,7 +159,8 @@ bool registry::change_standing(agent &a, uint32_t set, uint32_t clear) const {
     next = (seen & ~clear) | set;
     if (next == seen) return false;
   } while (!a.standing_.compare_exchange_weak(seen, next, std::memory_order_acq_rel));
-  for (const std::shared_ptr<pool> &p : *a.pools()) p->refresh(a);
+  const auto pools = a.pools();  // kept through the loop
+  for (const std::shared_ptr<pool> &p : *pools) p->refresh(a);
   return true;
 }
 
@@ -287,7 +288,8 @@ void registry::record_outcome(agent &a, const outcome_record &o) {
   judge_streak(a);
   const std::optional<latency_value> after = a.latency.add(o.rtt_ms);
   a.dirty.store(true, std::memory_order_release);
-  for (const std::shared_ptr<pool> &p : *a.pools()) p->refresh_outcome(a);
+  const auto pools = a.pools();  // kept through the loop
+  for (const std::shared_ptr<pool> &p : *pools) p->refresh_outcome(a);
   if (after && samples_ != nullptr) samples_->srtt_sample(a.peer_id(), o.request_id, o.rtt_ms, *after, o.stream);
 }
 
@@ -296,7 +298,8 @@ void registry::record_sample(agent &a, const outcome_record &o) {
   const std::optional<latency_value> after = a.latency.add(o.rtt_ms);
   if (!after) return;
   a.dirty.store(true, std::memory_order_release);
-  for (const std::shared_ptr<pool> &p : *a.pools()) p->refresh_outcome(a);
+  const auto pools = a.pools();  // kept through the loop
+  for (const std::shared_ptr<pool> &p : *pools) p->refresh_outcome(a);
   if (samples_ != nullptr) samples_->srtt_sample(a.peer_id(), o.request_id, o.rtt_ms, *after, o.stream);
 }
 
@@ -349,7 +352,8 @@ void registry::signals(std::string_view peer_id, const std::vector<link::signal_
       writes.push_back({known->second, stale ? std::nan("") : v.value, sampled});
     }
   }
-  for (const std::shared_ptr<pool> &p : *who->pools()) p->write(*who, writes, settings_.stale_after_ns);
+  const auto pools = who->pools();  // kept through the loop
+  for (const std::shared_ptr<pool> &p : *pools) p->write(*who, writes, settings_.stale_after_ns);
   if (!structured_json.empty()) who->set_structured(std::make_shared<const std::string>(structured_json));
 }
 
@@ -373,7 +377,8 @@ void registry::models(std::string_view peer_id, std::string_view metadata_json) 
 void registry::set_foreign(agent &a, const link::pong_info &p) const {
   const uint32_t others = p.in_flight_total - std::min(p.in_flight_total, p.in_flight_yours);
   if (!a.set_foreign(others)) return;
-  for (const std::shared_ptr<pool> &pool : *a.pools()) pool->refresh(a);
+  const auto pools = a.pools();  // kept through the loop
+  for (const std::shared_ptr<pool> &pool : *pools) pool->refresh(a);
 }
 
 void registry::pong(std::string_view peer_id, const link::pong_info &p, link::link_id) {

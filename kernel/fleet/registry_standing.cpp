@@ -18,7 +18,8 @@ bool registry::set_aside(std::string_view peer_id, bool on) {
 // The capacity follows, and with it the rows of its pools and who waits there.
 void registry::judge_streak(agent &a) const {
   if (!a.judge_streak(settings_.probation_after)) return;
-  for (const std::shared_ptr<pool> &p : *a.pools()) p->refresh(a);
+  const auto pools = a.pools();  // kept through the loop
+  for (const std::shared_ptr<pool> &p : *pools) p->refresh(a);
 }
 
 void registry::record_content(agent &a, uint64_t generation) {

@@ -40,8 +40,9 @@ void auth_throttle::failed(std::string_view address, uint64_t now_ns) {
     *at = {who, 0};
   }
   at->due_ns = std::max(at->due_ns, now_ns) + period_ns_;
+  if (at->due_ns + period_ns_ <= now_ns + minute_ns) return;  // a clock that counts from the machine's start may be below a minute
   const uint64_t free_ns = at->due_ns + period_ns_ - minute_ns;
-  if (free_ns > now_ns && free_ns > all_free_ns_.load(std::memory_order_relaxed)) all_free_ns_.store(free_ns, std::memory_order_relaxed);
+  if (free_ns > all_free_ns_.load(std::memory_order_relaxed)) all_free_ns_.store(free_ns, std::memory_order_relaxed);
 }
 
 uint64_t auth_throttle::wait_s(std::string_view address, uint64_t now_ns) const {

@@ -43,8 +43,8 @@ uint64_t text_in(const json::value &v, int depth) {
 token_estimate estimate_of(const tenancy::token_ratio &ratio, const request_scan &scan) {
   token_estimate e;
   e.ratio = ratio;
-  e.prompt = tenancy::prompt_tokens(ratio, scan.text_bytes, scan.messages);
-  e.counted_prompt = ratio.learned ? e.prompt : scan.text_quarters + 4 * scan.text_entries;
+  e.prompt = tenancy::prompt_tokens(ratio, scan.text_bytes, scan.messages) + scan.token_ids;
+  e.counted_prompt = ratio.learned ? e.prompt : scan.text_quarters + 4 * scan.text_entries + scan.token_ids;
   return e;
 }
 

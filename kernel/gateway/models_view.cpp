@@ -52,7 +52,8 @@ std::map<std::string, model_entry> models_of(const fleet::registry &registry, co
   if (names == nullptr) return models;
   // An alias of a model that nobody serves cannot be asked for, and is not shown.
   std::map<std::string, model_entry> aliases;
-  for (const config::model_alias &each : *names->all()) {
+  const auto table = names->all();  // kept through the loop
+  for (const config::model_alias &each : *table) {
     const auto model = models.find(each.model);
     if (model == models.end()) continue;
     aliases[each.alias] = model->second;

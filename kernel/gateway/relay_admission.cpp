@@ -51,7 +51,7 @@ void relay::settle_admission() {
 // Only what the engine itself counted, of text alone.
 void relay::learn_tokens() {
   if (context_.tokens == nullptr || route_.capability != "llm" || route_.usage == usage_source::none) return;
-  if (provider_ || !usage_.known || estimated_ || usage_in_characters_ || scan_.images != 0) return;
+  if (provider_ || !usage_.known || estimated_ || usage_in_characters_ || scan_.images != 0 || scan_.token_ids != 0) return;
   context_.tokens->learn(scan_.model, scan_.text_bytes, usage_.prompt_tokens);
 }
 

@@ -96,6 +96,26 @@ size_t first_bad_utf8(std::string_view s) {
   return s.size();
 }
 
+// A string token without its quotes, \u escapes below 0x80 and simple ones resolved; other escapes stay as they are.
+std::string unescaped_ascii(std::string_view token) {
+  std::string out;
+  for (size_t i = 1; i + 1 < token.size(); ++i) {
+    if (token[i] != '\\') {
+      out += token[i];
+      continue;
+    }
+    unsigned code = 0x80;
+    if (token[i + 1] == 'u' && i + 6 < token.size()) std::from_chars(token.data() + i + 2, token.data() + i + 6, code, 16);
+    if (code < 0x80) {
+      out += static_cast<char>(code);
+      i += 5;
+    } else {
+      out += token[++i];
+    }
+  }
+  return out;
+}
+
 enum class place { elsewhere, message_list, message, content, tool_calls };
 
 // Visits every value once, because on-demand parsing judges only what is looked at.
@@ -248,7 +268,12 @@ class walker {
         od::raw_json_string passed;
         return good(v.get_raw_json_string().get(passed));
       }
-      default: return token == "true" || token == "false" || token == "null" || is_number(token) || broken("a value is not JSON");
+      default:
+        if (is_number(token)) {
+          out_.token_ids += at == place::content;
+          return true;
+        }
+        return token == "true" || token == "false" || token == "null" || broken("a value is not JSON");
     }
   }
 
@@ -291,7 +316,7 @@ class walker {
       } else if (at == place::content) {  // a part
         if (key == "text" || key == "thinking" || key == "content") inner = place::content;
         if (key == "output" || key == "arguments" || key == "summary") inner = place::content;  // items of the responses route
-        if (key == "type") image = token == "\"image_url\"" || token == "\"image\"" || token == "\"input_image\"";
+        if (key == "type") image = is_image_type(token);
         raw = key == "input";
       } else if (at == place::tool_calls) {
         if (key == "function") inner = place::tool_calls;
@@ -313,6 +338,12 @@ class walker {
     out_.text_bytes += size;
     out_.text_entries += 1;
     out_.text_quarters += size / 4;
+  }
+  // The name of a part's type, which may be written with escapes. Engines guess a type that is not there by the key that is.
+  static bool is_image_type(std::string_view token) {
+    if (token.find('\\') == std::string_view::npos) return token == "\"image_url\"" || token == "\"image\"" || token == "\"input_image\"";
+    const std::string name = unescaped_ascii(token);
+    return name == "image_url" || name == "image" || name == "input_image";
   }
   bool too_deep() { return wrong("the body is nested deeper than " + std::to_string(request_scanner::max_depth) + " levels"); }
 

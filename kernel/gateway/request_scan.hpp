@@ -38,6 +38,7 @@ struct request_scan {
   uint64_t text_bytes = 0;
   uint64_t text_entries = 0;       // strings counted in text_bytes
   uint64_t text_quarters = 0;      // sum of floor(bytes / 4) over them
+  uint64_t token_ids = 0;          // numbers that stand for text: one token each
   uint64_t messages = 0;
   uint64_t images = 0;
 

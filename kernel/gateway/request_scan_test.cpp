@@ -116,6 +116,16 @@ TEST_F(request_scan_test, text_messages_and_images_are_counted_also_in_nested_bl
   EXPECT_EQ(out_.text_bytes, 11u + 3);
 }
 
+// Prompts of token ids would otherwise cost nothing, and an image whose type is spelt with escapes would be none.
+TEST_F(request_scan_test, token_ids_are_a_token_each_and_escapes_hide_no_image) {
+  ASSERT_FALSE(scan(R"({"model":"m","prompt":[[1,2,3],[4]],"n":7})"));
+  EXPECT_EQ(out_.token_ids, 4u);
+  ASSERT_FALSE(scan(R"({"model":"m","input":[10,20],"messages":[{"role":"user","content":[{"type":"text","text":"a","index":3}]}]})"));
+  EXPECT_EQ(out_.token_ids, 2u);
+  ASSERT_FALSE(scan(R"({"model":"m","messages":[{"role":"user","content":[{"type":"imag\u0065_url"},{"type":"\u0069mage"},{"type":"t\u00e9xt"}]}]})"));
+  EXPECT_EQ(out_.images, 2u);
+}
+
 // What tools answered, what the model thought and what it called with are prompt like any other text (W60).
 TEST_F(request_scan_test, results_reasoning_and_calls_of_earlier_turns_are_counted_in_every_dialect) {
   const std::pair<const char *, uint64_t> cases[] = {

@@ -129,8 +129,10 @@ void running_call::on_head(const http::response_head &head) {
   }
   kind_ = kind::stream;
   if (translated()) translator_ = asked_ == api::chat ? stream_to_chat(context()) : stream_to_messages(context());
-  const http::field type{"Content-Type", translated() ? event_stream : std::string_view(content_type_)};
-  tell_head(200, {&type, 1}, true);
+  // A translated stream knows its end; of another one the relay must know that only the connection's end is to come.
+  const bool open_end = head.until_close && !translated();
+  const http::field fields[] = {{"Content-Type", translated() ? event_stream : std::string_view(content_type_)}, {":body", "until_close"}};
+  tell_head(200, {fields, open_end ? 2u : 1u}, true);
 }
 
 bool running_call::tell_head(int status, std::span<const http::field> fields, bool streaming) {

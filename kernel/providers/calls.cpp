@@ -33,7 +33,9 @@ http::client &provider_calls::client_of(const provider &p) {
   if (!made) {
     http::client_options o;
     o.connect_timeout_ns = limits_.connect_ns;
-    o.idle_limit_ns = 30 * ns_per_s;
+    // A kept connection may die under a request that the provider has begun to serve, and to charge for, and the client would
+    // send it again on another.
+    o.max_kept = 0;
     o.max_answer_bytes = limits_.answer_bytes;
     o.trust = set_->trust();
     made = std::make_unique<http::client>(home_, p.at, o);

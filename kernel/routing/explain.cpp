@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <mutex>
+#include <utility>
 
 #include "base/clock.hpp"
 #include "base/text.hpp"
@@ -102,7 +103,11 @@ class explained_step {
     if (nobody)
       for (const uint32_t i : candidates) rows[i] = {funnel_gate::strategy, "strategy(" + out.strategy + ")"};
     out.would_wait = nobody && full;
-    if (nobody) out.empty = explain_empty(pool_, lane_, step_, sel_).text();
+    if (nobody) {
+      const step::explanation before = std::exchange(step_.explained, {});  // what live requests share is not ours to write
+      out.empty = explain_empty(pool_, lane_, step_, sel_).text();
+      step_.explained = before;
+    }
     for (uint32_t i = 0; i < n; ++i) {
       if (!pool_.row(i).who) continue;
       if (out.agents.size() >= most_explained_agents && i != answer.index) {

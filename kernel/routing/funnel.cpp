@@ -33,13 +33,16 @@ void take_out(const fleet::pool &pool, const uint8_t *fits, const std::vector<co
 }
 
 // One that failed again and again is asked when its next probe is due, and before that only if there is nobody else.
-uint32_t leave_suspects(const fleet::pool &pool, uint64_t now_ns, uint8_t *keep, uint32_t count) {
-  const auto early = [&](uint32_t i) { return keep[i] && now_ns < pool.row(i).who->probe_at_ns.load(std::memory_order_relaxed); };
-  const auto all = pool.suspects();
-  const auto n = static_cast<uint32_t>(std::count_if(all.begin(), all.end(), early));
+// `early` is scratch, a number a slot: when a probe is due may change under way, so each is asked once.
+uint32_t leave_suspects(const fleet::pool &pool, uint64_t now_ns, uint8_t *keep, uint32_t *early, uint32_t count) {
+  uint32_t n = 0;
+  for (const uint32_t i : pool.suspects()) {
+    early[i] = keep[i] && now_ns < pool.row(i).who->probe_at_ns.load(std::memory_order_relaxed);
+    n += early[i];
+  }
   if (n == count) return count;
-  for (const uint32_t i : all)
-    if (early(i)) keep[i] = 0;
+  for (const uint32_t i : pool.suspects())
+    if (early[i]) keep[i] = 0;
   return count - n;
 }
 
@@ -84,7 +87,7 @@ funnel_result run_funnel(const fleet::pool &pool, lane &where, step &s, selectio
 
   uint32_t count = scan::gather(keep, n, space.candidates.data());
   if (count == 0) return empty;
-  if (!pool.suspects().empty() && leave_suspects(pool, sel.request.now_ns, keep, count) != count)
+  if (!pool.suspects().empty() && leave_suspects(pool, sel.request.now_ns, keep, space.marks.data(), count) != count)
     count = scan::gather(keep, n, space.candidates.data());
   if (!sel.avoided.empty()) {
     for (const fleet::agent *who : sel.avoided) {

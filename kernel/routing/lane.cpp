@@ -20,7 +20,8 @@ std::shared_ptr<hysteresis> lane::memory_of(std::string_view document, std::stri
                                             std::string_view rule) {
   std::erase_if(memories_, [](const auto &m) { return m.second.expired(); });
   std::string key;
-  for (const std::string_view part : {document, step, std::string_view(std::to_string(nth)), field, rule}) key.append(part).push_back('\0');
+  const std::string number = std::to_string(nth);
+  for (const std::string_view part : {document, step, std::string_view(number), field, rule}) key.append(part).push_back('\0');
   std::weak_ptr<hysteresis> &kept = memories_[key];
   std::shared_ptr<hysteresis> found = kept.lock();
   if (!found) kept = found = std::make_shared<hysteresis>();

@@ -201,14 +201,15 @@ void policy_library::erase(policy_write write, done_fn done) {
     if (const status s = check_tag(write); !s) return finish(s, done);
     policy_set next = now_;
     if (write.name.empty()) {
-      if (!now_.global.written) return finish({}, done);
+      if (!now_.global.written) return commit(write, std::move(next), false, done);  // one may be stored that was left out at the start
       auto back = global_of_file();
       if (!back) return finish(as_invalid(back.why()), done);
       next.global = *std::move(back);
       return commit(write, std::move(next), false, done);
     }
     const auto found = next.named.find(write.name);
-    if (found == next.named.end() || !found->second.document) return finish({}, done);
+    if (found == next.named.end()) return commit(write, std::move(next), false, done);
+    if (!found->second.document) return finish({}, done);
     const bool has_file = !found->second.file_hash.empty();
     if (has_file) found->second = {nullptr, from_admin_api, found->second.file_hash, true, {}};
     else next.named.erase(found);

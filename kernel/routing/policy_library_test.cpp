@@ -296,6 +296,8 @@ TEST_F(policies_of_a_router, a_stored_document_that_fits_no_longer_is_left_out_b
   start();
   EXPECT_FALSE(library->now().named.contains("a"));
   EXPECT_EQ(store.records.size(), 1u) << "it rules again when its plugin is back";
+  EXPECT_TRUE(erase("a").ok());
+  EXPECT_TRUE(store.records.empty()) << "what was deleted may not come back with its plugin";
   store.records[record_key("")] = encode({"", everybody(", exclude_if: {srtt: {gt: 1}}"), "", false});
   open();
   const status s = library->start();

@@ -36,7 +36,13 @@ std::string_view to_string(refused_by by) {
 
 uint64_t share_of_budget(double fraction, const admission_terms &t) {
   const double product = fraction * static_cast<double>(t.budget_tokens) * static_cast<double>(t.replicas);
-  return product > 0 ? std::max<uint64_t>(1, static_cast<uint64_t>(std::floor(product))) : 0;
+  constexpr double most = 9e18;  // what a count still holds
+  return product > 0 ? std::max<uint64_t>(1, static_cast<uint64_t>(std::floor(std::min(product, most)))) : 0;
+}
+
+uint64_t requests_of(const admission_terms &t) {
+  uint64_t all = 0;
+  return __builtin_mul_overflow(t.max_inflight, t.replicas, &all) ? UINT64_MAX : all;
 }
 
 bool admission_control::concerns(const admission_terms &t, const client_key &key) {
@@ -68,7 +74,7 @@ admitted admittance::ask(const admission_ask &asked, const admission_terms &term
     why = {refused_by::b3, over_concurrency, model_name(ask_.model) + " is under pressure (" + terms_.pressed + "); try again later", 1};
     return admitted::no;
   }
-  const occupancy_bounds bounds{share_of_budget(control_.settings_.fraction, terms_), terms_.max_inflight * terms_.replicas};
+  const occupancy_bounds bounds{share_of_budget(control_.settings_.fraction, terms_), requests_of(terms_)};
   output_ = ask_.declared_output.value_or(0);
   // A guess never makes a request too large for its budget.
   if (!ask_.declared_output && !ask_.streaming && bounds.tokens > prompt_)

@@ -26,7 +26,7 @@ admission_terms terms_of(const routing::snapshot &now, std::string_view model, u
   const auto route = now.route_for(model);
   const routing::policy_document &d = route ? *route->document : *now.document_for(model);
   admission_terms t;
-  t.known = route != nullptr;
+  t.known = route != nullptr || !d.name.empty();  // a document names it: a provider may serve it without any agent
   t.max_input_tokens = count_of(d.max_input_tokens);
   t.images_max = count_of(d.images_max);
   t.budget_tokens = count_of(d.admit_budget_tokens);

@@ -47,6 +47,19 @@ TEST_F(terms, limits_are_the_policys_and_replicas_are_healthy_agents) {
   EXPECT_EQ(t.replicas, 1u);
 }
 
+// A provider may serve it without any agent: the limits of keys count there.
+TEST_F(terms, a_model_that_a_document_names_is_known_without_agents) {
+  start("routing_policy: {strategy: least-loaded}");
+  const auto d = routing::parse_policy("models: [paid]\nmode: serverless\nrouting_policy: {strategy: least-loaded}", source_, {"p", "paid", false, true});
+  ASSERT_TRUE(d) << d.why().text();
+  auto named = *d->document;
+  named.name = "paid";
+  ASSERT_TRUE(router_->set_policies(routing::default_policy(), {{"paid", std::make_shared<routing::policy_document>(named)}}).ok());
+  EXPECT_TRUE(read("paid").known);
+  EXPECT_TRUE(read("paid").serverless);
+  EXPECT_FALSE(read("nobody").known);
+}
+
 TEST_F(terms, pressure_is_any_violated_mean_and_missing_passes) {
   start("shed_if: {kv_cache_utilization: {gt: 0.90}, waiting_requests: {gt: 20}}\n"
         "routing_policy: {strategy: least-loaded, exclude_if: {kv_cache_utilization: {gt: 0.10}}}");

@@ -72,3 +72,12 @@ def test_bad_questions_are_answered_clearly(stack):
     assert explain(stack, {**CHAT, "model": "other"}).json()["outcome"]["result"] == "no agent serves this model"
     step = explain(stack, CHAT, route="/v1/embeddings").json()["steps"][0]
     assert step["agents"][0]["gate"]["name"] == "capability"
+
+
+def test_an_alias_is_explained_as_the_model_that_it_is(stack):
+    config = stack.folder / "router.yaml"
+    config.write_text("model_aliases: {gpt: sim-model}\n")
+    stack.start_router("--config", config)
+    stack.start_agent(stack.start_engine())
+    said = explain(stack, {**CHAT, "model": "gpt"}).json()
+    assert said["request"]["model"] == "sim-model" and said["outcome"]["result"] == "served"
