@@ -1,11 +1,11 @@
 #include "routing/explain.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <mutex>
 #include <utility>
 
 #include "base/clock.hpp"
+#include "base/number_text.hpp"
 #include "base/text.hpp"
 #include "routing/fate.hpp"
 #include "routing/instance.hpp"
@@ -14,12 +14,6 @@
 namespace hive::routing {
 
 namespace {
-
-// The shortest text that reads back as the same number.
-std::string number(double v) {
-  char text[32];
-  return {text, std::to_chars(text, text + sizeof text, v).ptr};
-}
 
 std::string standing_text(uint32_t standing) {
   static constexpr std::pair<uint32_t, std::string_view> names[] = {
@@ -41,7 +35,7 @@ std::string rule_text(const rule_fate &r) {
       return r.column + " must be younger than " + format_duration(r.bound.max_age_ns);
     return r.column + " must be published (on_missing: exclude)";
   }
-  return r.column + " must not be " + std::string(to_string(r.bound.op)) + " " + number(r.now.limit) + " (it is " + number(r.now.value) +
+  return r.column + " must not be " + std::string(to_string(r.bound.op)) + " " + shortest(r.now.limit) + " (it is " + shortest(r.now.value) +
          (r.now.kept_out ? "; kept out until it is past leave)" : ")");
 }
 

@@ -3,10 +3,10 @@
 #include <boost/json.hpp>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <initializer_list>
 
+#include "base/number_text.hpp"
 #include "base/text.hpp"
 #include "config/yaml.hpp"
 #include "routing/scan.hpp"
@@ -26,12 +26,6 @@ std::string join(const std::vector<std::string> &names) {
     out += n;
   }
   return out.empty() ? "none" : out;
-}
-
-std::string shortest(double v) {
-  char text[32];
-  const auto end = std::to_chars(text, text + sizeof text, v).ptr;
-  return std::string(text, end);
 }
 
 // A value a tenth on the passing side of the limit.

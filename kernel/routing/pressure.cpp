@@ -1,28 +1,11 @@
 #include "routing/pressure.hpp"
 
-#include <charconv>
 #include <cmath>
 
+#include "base/number_text.hpp"
+#include "routing/scan.hpp"
+
 namespace hive::routing {
-
-namespace {
-
-bool violates(const threshold &t, double v) {
-  switch (t.op) {
-    case comparison::gt: return v > t.limit;
-    case comparison::gte: return v >= t.limit;
-    case comparison::lt: return v < t.limit;
-    case comparison::lte: return v <= t.limit;
-  }
-  return false;
-}
-
-std::string shortest(double v) {
-  char text[32];
-  return std::string(text, std::to_chars(text, text + sizeof text, v).ptr);
-}
-
-}  // namespace
 
 std::optional<double> mean_signal(const fleet::pool &pool, hive_column column) {
   double sum = 0;
@@ -61,7 +44,7 @@ std::string pressure::violated(const fleet::pool &pool, uint64_t now_ns) const {
     const std::lock_guard held(pool.mutex());
     for (const rule &r : rules_) {
       const auto mean = mean_signal(pool, r.column);
-      if (!mean || !violates(r.bound, *mean)) continue;
+      if (!mean || !scan::holds_at(r.bound.op, *mean, r.bound.limit)) continue;
       found_ = &r;
       break;
     }

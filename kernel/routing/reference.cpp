@@ -1,18 +1,14 @@
 #include "routing/reference.hpp"
 
 #include <boost/json.hpp>
-#include <charconv>
+
+#include "base/number_text.hpp"
 
 namespace hive::routing {
 
 namespace {
 
 namespace json = boost::json;
-
-std::string shortest(double v) {
-  char text[32];
-  return {text, std::to_chars(text, text + sizeof text, v).ptr};
-}
 
 // A cell of a Markdown table.
 std::string cell(std::string text) {
