@@ -6,32 +6,18 @@
 //   selection_bench --benchmark_repetitions=5 --benchmark_report_aggregates_only=true
 #include <benchmark/benchmark.h>
 
-#include <cstdlib>
 #include <memory>
 #include <mutex>
-#include <new>
 #include <random>
 
-#include "plugins/host_services.hpp"
+#include "base/counted_new.hpp"
 #include "plugins/registry.hpp"
 #include "routing/fleet_fixture.hpp"
 #include "routing/funnel.hpp"
+#include "routing/plugin_fixture.hpp"
 #include "routing/plugin_source.hpp"
 #include "routing/policy_text.hpp"
 #include "routing/router.hpp"
-
-namespace {
-uint64_t allocations = 0;
-}
-
-// Not inlined: the compiler would see malloc under new and warn of delete.
-[[gnu::noinline]] void *operator new(size_t n) {
-  ++allocations;
-  if (void *p = std::malloc(n)) return p;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void *p) noexcept { std::free(p); }
-[[gnu::noinline]] void operator delete(void *p, size_t) noexcept { std::free(p); }
 
 namespace hive::routing {
 namespace {
@@ -45,27 +31,13 @@ constexpr const char *sticky =
     "leave: 75, max_age: 60s}, gpu_util_percent: {gt: 0.98, leave: 0.9, max_age: 60s}, memory_used_percent: {gte: 0.95, leave: 0.9, "
     "max_age: 60s}}}";
 
-struct services final : plugins::host_services {
-  explicit services(fleet::column_table &t) : columns(t) {}
-  void log(int32_t, std::string_view, std::string_view, std::string_view) override {}
-  bool post(std::function<void()>) override { return false; }
-  hive_column column(std::string_view name) override { return columns.intern(name); }
-  hive_metric register_metric(int32_t, const std::string &, const std::string &) override { return 0; }
-  void add_metric(hive_metric, double) override {}
-  fleet::column_table &columns;
-};
-
-struct nobody final : outcome_recorder {
-  void on_attempt(const attempt_outcome &) override {}
-};
-
 // A pool of `agents`, half loaded at random, one in eight too hot.
 struct world {
   testing::test_fleet fleet;
-  services host{fleet.columns};
+  testing::column_services host{fleet.columns};
   plugins::component_registry registry;
   plugin_source source{registry, host};
-  nobody outcomes;
+  testing::nobody outcomes;
   std::shared_ptr<fleet::pool> pool = fleet.make_pool("qwen");
   const hive_column signals[3] = {fleet.columns.intern("gpu_temperature_c"), fleet.columns.intern("gpu_util_percent"),
                                   fleet.columns.intern("memory_used_percent")};
@@ -152,14 +124,14 @@ void find_take_release(benchmark::State &state, const char *policy, uint32_t wri
   };
   for (int i = 0; i < 100; ++i)
     if (!once()) return state.SkipWithError("no agent was chosen");
-  const uint64_t before = allocations;
+  const uint64_t before = allocations.load();
   uint32_t n = 0;
   for (auto _ : state) {
     for (uint32_t k = 0; k < writes; ++k) write_one(w, n++);
     benchmark::DoNotOptimize(once());
   }
   state.counters["allocations"] =
-      benchmark::Counter(static_cast<double>(allocations - before), benchmark::Counter::kAvgIterations);
+      benchmark::Counter(static_cast<double>(allocations.load() - before), benchmark::Counter::kAvgIterations);
 }
 
 // NAME/AGENTS, as the pages of results have it.

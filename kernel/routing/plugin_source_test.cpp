@@ -6,29 +6,15 @@
 
 #include "base/loop.hpp"
 #include "base/test_folder.hpp"
-#include "plugins/host_services.hpp"
+#include "plugins/registry.hpp"
 #include "routing/fleet_fixture.hpp"
+#include "routing/plugin_fixture.hpp"
 #include "routing/policy_text.hpp"
-#include "routing/router.hpp"
 
 namespace hive::routing {
 namespace {
 
 using ::testing::HasSubstr;
-
-struct services final : plugins::host_services {
-  explicit services(fleet::column_table &t) : columns(t) {}
-  void log(int32_t, std::string_view, std::string_view, std::string_view) override {}
-  bool post(std::function<void()>) override { return false; }
-  hive_column column(std::string_view name) override { return columns.intern(name); }
-  hive_metric register_metric(int32_t, const std::string &, const std::string &) override { return 0; }
-  void add_metric(hive_metric, double) override {}
-  fleet::column_table &columns;
-};
-
-struct nobody final : outcome_recorder {
-  void on_attempt(const attempt_outcome &) override {}
-};
 
 struct client final : session_events {
   void on_lease(fleet::lease l, std::string_view) override { slot = std::move(l); }
@@ -49,10 +35,10 @@ class real_plugins : public ::testing::Test {
     ASSERT_TRUE(s.ok()) << s.text();
   }
   testing::test_fleet fleet_;
-  services services_{fleet_.columns};
+  testing::column_services services_{fleet_.columns};
   plugins::component_registry registry_;
   plugin_source source_{registry_, services_};
-  nobody outcomes_;
+  testing::nobody outcomes_;
 };
 
 TEST_F(real_plugins, route_by_latency_and_load) {

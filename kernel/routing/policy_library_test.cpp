@@ -2,6 +2,7 @@
 #include "routing/policy_library.hpp"
 
 #include "routing/fleet_fixture.hpp"
+#include "routing/plugin_fixture.hpp"
 #include "routing/policy_bed.hpp"
 #include "routing/policy_trial.hpp"
 
@@ -13,10 +14,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::document_for;
 using testing::everybody;
-
-struct nobody final : outcome_recorder {
-  void on_attempt(const attempt_outcome &) override {}
-};
+using testing::nobody;
 
 // Answers when it is told to, as a storage does.
 struct fake_policy_store final : policy_store {

@@ -2,47 +2,17 @@
 // are written between selections. Counts every operator new of the process; a vector or a string made on the way breaks it.
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <cstdlib>
-#include <new>
-
-#include "plugins/host_services.hpp"
+#include "base/counted_new.hpp"
 #include "plugins/registry.hpp"
 #include "routing/fleet_fixture.hpp"
 #include "routing/funnel.hpp"
+#include "routing/plugin_fixture.hpp"
 #include "routing/plugin_source.hpp"
 #include "routing/policy_text.hpp"
 #include "routing/router.hpp"
 
-namespace {
-std::atomic<uint64_t> allocations{0};
-}
-
-// Not inlined: the compiler would see malloc under new and warn of delete.
-[[gnu::noinline]] void *operator new(size_t n) {
-  allocations.fetch_add(1, std::memory_order_relaxed);
-  if (void *p = std::malloc(n)) return p;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void *p) noexcept { std::free(p); }
-[[gnu::noinline]] void operator delete(void *p, size_t) noexcept { std::free(p); }
-
 namespace hive::routing {
 namespace {
-
-struct services final : plugins::host_services {
-  explicit services(fleet::column_table &t) : columns(t) {}
-  void log(int32_t, std::string_view, std::string_view, std::string_view) override {}
-  bool post(std::function<void()>) override { return false; }
-  hive_column column(std::string_view name) override { return columns.intern(name); }
-  hive_metric register_metric(int32_t, const std::string &, const std::string &) override { return 0; }
-  void add_metric(hive_metric, double) override {}
-  fleet::column_table &columns;
-};
-
-struct nobody final : outcome_recorder {
-  void on_attempt(const attempt_outcome &) override {}
-};
 
 struct request final : candidate_finder {
   explicit request(std::shared_ptr<const route> r) : where(std::move(r)) { sel.capability = "llm"; }
@@ -64,7 +34,7 @@ class selection_cost : public ::testing::TestWithParam<const char *> {};
 
 TEST_P(selection_cost, is_no_allocation) {
   testing::test_fleet fleet;
-  services host{fleet.columns};
+  testing::column_services host{fleet.columns};
   plugins::component_registry registry;
   plugin_source source{registry, host};
   plugins::settings settings;
@@ -74,7 +44,7 @@ TEST_P(selection_cost, is_no_allocation) {
   ASSERT_TRUE(registry.load(settings).ok());
   const auto d = parse_policy(std::string("routing_policy: {strategy: least-loaded, match: {engine: vllm}, exclude_if: {") + GetParam() + "}}", source);
   ASSERT_TRUE(d) << d.why().text();
-  nobody outcomes;
+  testing::nobody outcomes;
   router routing(source, fleet.columns, outcomes, {});
   ASSERT_TRUE(routing.set_policies(d->document).ok());
   const auto pool = fleet.make_pool("qwen");

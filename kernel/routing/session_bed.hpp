@@ -97,6 +97,10 @@ class sessions : public ::testing::Test {
     c.flow->next();
     run();
   }
+  void ask(client &c) {
+    open(c, facts());
+    next(c);
+  }
   void run() {
     loop_.io().restart();
     while (loop_.io().poll() > 0) {

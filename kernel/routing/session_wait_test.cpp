@@ -18,10 +18,8 @@ TEST_F(sessions, a_full_pool_queues_and_a_freed_slot_goes_to_the_waiter) {
   start(plain);
   fleet_.add(pool_, "a", 1);
   client first, second;
-  open(first, facts());
-  next(first);
-  open(second, facts());
-  next(second);
+  ask(first);
+  ask(second);
   EXPECT_TRUE(second.agents.empty());
   EXPECT_FALSE(second.end);
   EXPECT_EQ(depth(), 1u);
@@ -41,10 +39,8 @@ TEST_F(sessions, a_full_line_is_no_capacity_and_the_most_useful_reason_survives_
         "fallback_chain: [{name: none, strategy: least-loaded, match: {region: x}}]", options);
   fleet_.add(pool_, "a", 1);
   client first, second;
-  open(first, facts());
-  next(first);
-  open(second, facts());
-  next(second);
+  ask(first);
+  ask(second);
   ASSERT_TRUE(second.end);
   EXPECT_EQ(second.end->code, "no_capacity");
   EXPECT_GT(second.end->retry_after_s, 0u);
@@ -63,10 +59,8 @@ TEST_F(sessions, a_full_pool_counts_one_refusal_for_each_agent_that_only_lacks_a
     pool_->refresh(*full);
   }
   client first, second;
-  open(first, facts());
-  next(first);
-  open(second, facts());
-  next(second);
+  ask(first);
+  ask(second);
   EXPECT_EQ(depth(), 2u);
   pool_->leave(b);
   run();
@@ -129,10 +123,8 @@ TEST_F(sessions, the_last_steps_bounded_wait_ends_as_no_capacity) {
   start("routing_policy: {strategy: least-loaded, max_queue_wait: 10ms}");
   fleet_.add(pool_, "a", 1);
   client first, second;
-  open(first, facts());
-  next(first);
-  open(second, facts());
-  next(second);
+  ask(first);
+  ask(second);
   ASSERT_TRUE(run_until([&] { return second.end.has_value(); }));
   EXPECT_EQ(second.end->code, "no_capacity");
   EXPECT_EQ(second.end->retry_after_s, 1u) << "nothing is known of the line's speed";
@@ -159,10 +151,8 @@ TEST_F(sessions, a_client_that_leaves_while_waiting_leaves_the_line) {
   start(plain);
   fleet_.add(pool_, "a", 1);
   client first, second, third;
-  open(first, facts());
-  next(first);
-  open(second, facts());
-  next(second);
+  ask(first);
+  ask(second);
   open(third, facts());
   next(third);
   EXPECT_EQ(depth(), 2u);
@@ -179,10 +169,8 @@ TEST_F(sessions, a_waiter_advances_when_nobody_is_left_to_wait_for) {
         "fallback_chain: [{name: any, strategy: least-loaded}]");
   fleet_.add(pool_, "a", 1, [](auto &i) { i.region = "eu"; });
   client first, second;
-  open(first, facts());
-  next(first);
-  open(second, facts());
-  next(second);
+  ask(first);
+  ask(second);
   EXPECT_EQ(depth(), 1u);
   fleet_.add(pool_, "b", 1);
   fleet_.set_standing(*pool_, "a", fleet::standing_unlinked);
@@ -199,10 +187,8 @@ TEST_F(sessions, a_signal_that_clears_a_gate_lets_a_waiter_in) {
   fleet_.add(pool_, "b", 1);
   fleet_.signal(*pool_, "b", "kv_cache_utilization", 0.95);
   client first, second;
-  open(first, facts());
-  next(first);
-  open(second, facts());
-  next(second);
+  ask(first);
+  ask(second);
   EXPECT_EQ(depth(), 1u);
   fleet_.signal(*pool_, "b", "kv_cache_utilization", 0.5);
   EXPECT_TRUE(run_until([&] {
@@ -219,10 +205,8 @@ TEST_F(sessions, a_value_past_its_max_age_lets_a_waiter_in) {
   fleet_.add(pool_, "b", 1);
   pool_->write(*fleet_.agents["b"], fleet_.columns.intern("kv_cache_utilization"), 0.95, now_ns(), 0);
   client first, second;
-  open(first, facts());
-  next(first);
-  open(second, facts());
-  next(second);
+  ask(first);
+  ask(second);
   EXPECT_EQ(depth(), 1u);
   EXPECT_TRUE(run_until([&] {
     pool_->tick(now_ns());
@@ -259,10 +243,8 @@ TEST_F(sessions, who_is_kept_out_until_leave_lets_a_waiter_in_there) {
   for (const char *name : {"a", "b"}) fleet_.add(pool_, name, 1);
   fleet_.signal(*pool_, "b", "kv_cache_utilization", 0.95);
   client first, second;
-  open(first, facts());
-  next(first);
-  open(second, facts());
-  next(second);
+  ask(first);
+  ask(second);
   const uint64_t begin = now_ns();
   fleet_.signal(*pool_, "b", "kv_cache_utilization", 0.85);
   run_until([&] {

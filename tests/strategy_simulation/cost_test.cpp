@@ -2,24 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <iostream>
-#include <new>
 
+#include "base/counted_new.hpp"
 #include "scenarios.hpp"
-
-namespace {
-uint64_t allocations = 0;
-}
-
-// Not inlined: the compiler would see malloc under new and warn of delete. Plugins find these, too.
-[[gnu::noinline]] void *operator new(size_t n) {
-  ++allocations;
-  if (void *p = std::malloc(n)) return p;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void *p) noexcept { std::free(p); }
-[[gnu::noinline]] void operator delete(void *p, size_t) noexcept { std::free(p); }
 
 namespace hive::simulation {
 namespace {
@@ -48,18 +34,18 @@ measured selections(const std::string &id, uint32_t agents, bool &counter_works)
   }
   double t = 1;
   for (const arrival &a : requests) {
-    const uint64_t before = allocations;
+    const uint64_t before = allocations.load();
     const uint32_t i = by.choose(t += 0.001, a, fleet);
-    counter_works = counter_works || allocations > before;
+    counter_works = counter_works || allocations.load() > before;
     ++fleet[i].active;
     if (c.unit() < 0.7) by.tell(t, {i, 0, c.unit() < 0.5, &a, 0});
   }
   measured out;
   out.best_us = 1e9;
   for (int round = 0; round < 20; ++round) {
-    const uint64_t before = allocations;
+    const uint64_t before = allocations.load();
     const double us = by.time_selection_us(requests[static_cast<size_t>(round) % requests.size()], 20);
-    out.allocations += allocations - before;
+    out.allocations += allocations.load() - before;
     out.best_us = std::min(out.best_us, us);
   }
   return out;

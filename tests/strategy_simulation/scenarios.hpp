@@ -96,6 +96,14 @@ inline scenario long_chats() {
   return s;
 }
 
+inline arrival plain_request(double at_s, chance &c) {
+  arrival a;
+  a.at_s = at_s;
+  a.prompt = static_cast<uint32_t>(c.between(200, 1800));
+  a.output = static_cast<uint32_t>(c.between(5, 50));
+  return a;
+}
+
 // Sixteen engines, half of them half as fast and with half the slots.
 inline scenario unequal_engines() {
   scenario s;
@@ -106,13 +114,7 @@ inline scenario unequal_engines() {
   k.capacity /= 2;
   s.fleet.insert(s.fleet.end(), 8, k);
   chance c(5);
-  for (double t = 0; t < 200; t += c.gap(64)) {
-    arrival a;
-    a.at_s = t;
-    a.prompt = static_cast<uint32_t>(c.between(200, 1800));
-    a.output = static_cast<uint32_t>(c.between(5, 50));
-    s.requests.push_back(a);
-  }
+  for (double t = 0; t < 200; t += c.gap(64)) s.requests.push_back(plain_request(t, c));
   return s;
 }
 
@@ -121,13 +123,7 @@ inline scenario plain_load() {
   scenario s;
   s.fleet.assign(16, {});
   chance c(4);
-  for (double t = 0; t < 200; t += c.gap(80)) {
-    arrival a;
-    a.at_s = t;
-    a.prompt = static_cast<uint32_t>(c.between(200, 1800));
-    a.output = static_cast<uint32_t>(c.between(5, 50));
-    s.requests.push_back(a);
-  }
+  for (double t = 0; t < 200; t += c.gap(80)) s.requests.push_back(plain_request(t, c));
   return s;
 }
 
