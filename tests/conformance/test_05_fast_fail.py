@@ -3,13 +3,13 @@ succeeds, and few of those while others serve.
 """
 import concurrent.futures
 import threading
-import time
 
 import pytest
 
 from conftest import at_rest, wait_for
 from raw import Client, completion, whole
 
+TAKES_ITS_TIME = "--first-token-ms", "20"  # so that a failing engine is always the idle one
 BROKEN = whole(b'{"error":{"message":"out of memory","type":"InternalServerError","code":500}}', b"500 Internal Server Error")
 
 
@@ -18,8 +18,7 @@ def broken(chat):
     return True
 
 
-def slow(chat):
-    time.sleep(0.02)  # so that a failing engine is always the idle one
+def works(chat):
     chat.send(whole(completion()))
     return True
 
@@ -30,8 +29,8 @@ def test_an_engine_that_fails_at_once_does_not_draw_the_load(stack, engines, how
     every request; and each of these takes a retry, of which there are few.
     """
     stack.start_router()
-    good, bad = engines(slow), engines(broken)
-    stack.start_agent(good.url, identity="good.key", kind="openai")
+    bad = engines(broken)
+    stack.start_agent(stack.start_engine(*TAKES_ITS_TIME), identity="good.key")
     agent = stack.start_agent(bad.url, "--backend-failure-threshold", "1000", identity="bad.key", kind="openai")
     if how == "refuses connections":
         bad.close()
@@ -40,7 +39,7 @@ def test_an_engine_that_fails_at_once_does_not_draw_the_load(stack, engines, how
         with Client(stack) as c:
             return c.finish().status
 
-    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+    with concurrent.futures.ThreadPoolExecutor(3) as pool:  # as many as may be repeated at a time
         statuses = list(pool.map(ask, range(300)))
     assert statuses == [200] * 300
     failed = stack.row(agent.peer_id)["universal"]["failed_requests_total"]
@@ -54,6 +53,7 @@ def test_an_engine_that_fails_at_once_does_not_draw_the_load(stack, engines, how
 def test_alone_it_gets_one_request_at_a_time_until_one_succeeds(stack, engines):
     """Naive variants: all that wait rush at an engine that has just failed; or nobody is let through any more, and it stays dead."""
     go, count = threading.Event(), [0, 0]  # now, most
+    together = threading.Barrier(5)        # those behind the probe, answered once all of them are here
     guard = threading.Lock()
 
     def answer(chat):
@@ -63,7 +63,8 @@ def test_alone_it_gets_one_request_at_a_time_until_one_succeeds(stack, engines):
             count[0] += 1
             count[1] = max(count)
         go.wait(20)
-        time.sleep(0.1)
+        if chat.number_of_all > 4:
+            together.wait(20)
         with guard:
             count[0] -= 1
         chat.send(whole(completion()))
@@ -90,17 +91,17 @@ def test_alone_it_gets_one_request_at_a_time_until_one_succeeds(stack, engines):
     for c in clients:
         with c:
             assert c.finish().status == 200
-    assert count[1] > 1, "after the first success they go together"
+    assert count[1] == 5, "after the first success they go together"
     assert "probation" not in stack.row(agent.peer_id)["status"]
     wait_for("all is returned", lambda: at_rest(stack))
 
 
 def test_an_engine_that_works_again_is_found_out_by_a_probe_among_others(stack, engines):
     """Naive variant: while another agent serves, nobody ever asks the one that failed."""
-    works = threading.Event()
+    healed = threading.Event()
     stack.start_router()
-    stack.start_agent(engines(slow).url, identity="good.key", kind="openai")
-    agent = stack.start_agent(engines(lambda chat: slow(chat) if works.is_set() else broken(chat)).url, identity="bad.key", kind="openai")
+    stack.start_agent(stack.start_engine(*TAKES_ITS_TIME), identity="good.key")
+    agent = stack.start_agent(engines(lambda chat: works(chat) if healed.is_set() else broken(chat)).url, identity="bad.key", kind="openai")
 
     def ask():
         with Client(stack) as c:
@@ -108,6 +109,6 @@ def test_an_engine_that_works_again_is_found_out_by_a_probe_among_others(stack, 
         return stack.row(agent.peer_id)
 
     wait_for("on probation", lambda: ask()["status"].get("probation"))
-    works.set()
+    healed.set()
     wait_for("served by it again", lambda: ask()["universal"]["successful_requests_total"] > 0, limit=15)
     assert "probation" not in ask()["status"]

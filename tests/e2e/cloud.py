@@ -5,6 +5,7 @@ import socket
 import ssl
 import subprocess
 import threading
+import time
 
 import anthropic.types as claude
 import openai.types.chat as gpt
@@ -230,6 +231,7 @@ class Cloud:
                     break
                 while not self.released.is_set():
                     self.flooded += len(data)
+                    self.flooded_at = time.monotonic()
                     write(((f"event: {event.type}\n" if messages else "") + f"data: {data}\n\n").encode())
         else:
             if not messages:

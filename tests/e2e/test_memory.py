@@ -202,7 +202,7 @@ def test_a_reader_of_10_kilobytes_a_second_keeps_its_stream_for_longer_than_the_
     begin = time.monotonic()
     for step in range(1, 131):
         assert reader.socket.recv(1024), f"cut after {time.monotonic() - begin:.1f} s"
-        time.sleep(max(0, begin + step * 0.1 - time.monotonic()))
+        wait_for("its next look", lambda: time.monotonic() >= begin + step * 0.1, pause=0.01)
     assert ended(stack, "client_slow") == 0
     wait_for("client_slow once it stops", lambda: ended(stack, "client_slow") == 1, limit=15)
     assert stack.metric("http_server_clients_slow_total") == 1
