@@ -85,6 +85,19 @@ TEST_P(transports, ten_thousand_messages_each_way_arrive_once_and_in_order) {
   EXPECT_EQ(wrong, 0);
 }
 
+// The first message behind a full batch asks for a pump, and that pump may have just enough to do with the batch.
+TEST_P(transports, what_comes_behind_a_full_batch_is_pumped_without_another_reason) {
+  pair p(*this);
+  p.router.pump_ns = 10'000'000'000;
+  int got = 0;
+  p.router.on_message = [&](hive_peer, const hive_message &) { ++got; };
+  const int batch = static_cast<int>(p.router.pump_messages);
+  for (int i = 0; i < 2 * batch; ++i) ASSERT_EQ(p.agent.send(p.to_router, "m"), HIVE_OK);
+  ASSERT_TRUE(p.until([&] { return got >= batch; }));
+  ASSERT_EQ(p.agent.send(p.to_router, "behind"), HIVE_OK);
+  EXPECT_TRUE(p.until([&] { return got == 2 * batch + 1; })) << got;
+}
+
 TEST_P(transports, large_messages_pass_and_what_is_too_large_or_empty_is_refused) {
   pair p(*this);
   const std::string large(128 * 1024, 'l'), limit(256 * 1024, 'm'), above(256 * 1024 + 1, 'n');

@@ -42,7 +42,8 @@ typedef struct hive_host {
   hive_metric (*metric_register)(const struct hive_host *host, int32_t kind, hive_str name, hive_str help) HIVE_NOEXCEPT;
   /* [any] Wait-free. Adds to a counter (delta >= 0) or a gauge. */
   void (*metric_add)(const struct hive_host *host, hive_metric metric, double delta) HIVE_NOEXCEPT;
-  /* [loop] Transport only: asks the host to call `pump` at the end of this loop turn. Coalesced. */
+  /* [loop] Transport only: asks the host to call `pump` at the end of this loop turn. Coalesced, and answered by the next
+     `pump` whatever that one was called for: a `pump` that leaves work behind answers 0 as its wake-up time. */
   void (*request_pump)(const struct hive_host *host) HIVE_NOEXCEPT;
 } hive_host;
 
