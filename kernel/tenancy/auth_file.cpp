@@ -162,6 +162,8 @@ class reader {
     unknown(*quota, {flat_limits[0], flat_limits[1], flat_limits[2], flat_limits[3], "per_model"});
     uint64_t flat[std::size(flat_limits)] = {};
     for (size_t i = 0; i < std::size(flat_limits); ++i) flat[i] = static_cast<uint64_t>(read_limit(quota->find(flat_limits[i])).value_or(0));
+    key.requests_per_minute = flat[0];
+    key.tokens_per_day = flat[1];
     key.input_tokens_per_minute = flat[2];
     key.output_tokens_per_minute = flat[3];
     bool limits = flat[0] > 0 || flat[1] > 0;
@@ -173,6 +175,7 @@ class reader {
       key.models.clear();
       key.per_model_quota = true;
       for (const node::entry &each : models->entries()) limits = read_model_quota(each, key) || limits;
+      std::sort(key.per_model.begin(), key.per_model.end(), [](const model_quota &a, const model_quota &b) { return a.model < b.model; });
     }
     if (limits) not_enforced(quota->wrong("quotas are not enforced in this release, but for the tokens a minute: requests a minute and tokens a day of this key have no limit" + who_));
   }
@@ -181,14 +184,15 @@ class reader {
     if (each.key.empty()) return problem(each.value.wrong("an empty text is no model" + who_)), false;
     if (!each.value.is_map()) return problem(each.value.wrong("a map with both limits is needed" + who_)), false;
     unknown(each.value, {model_limits[0], model_limits[1]});
-    bool limits = false;
-    for (const std::string_view field : model_limits) {
-      const node *at = each.value.find(field);
-      if (at == nullptr || at->is_null()) problem(each.value.wrong(std::string(field) + " is required; 0 means unlimited" + who_));
-      else limits = read_limit(at).value_or(0) > 0 || limits;
+    uint64_t limits[std::size(model_limits)] = {};
+    for (size_t i = 0; i < std::size(model_limits); ++i) {
+      const node *at = each.value.find(model_limits[i]);
+      if (at == nullptr || at->is_null()) problem(each.value.wrong(std::string(model_limits[i]) + " is required; 0 means unlimited" + who_));
+      else limits[i] = static_cast<uint64_t>(read_limit(at).value_or(0));
     }
     key.models.push_back(each.key);
-    return limits;
+    key.per_model.push_back({each.key, limits[0], limits[1]});
+    return limits[0] > 0 || limits[1] > 0;
   }
 
   std::optional<int64_t> read_limit(const node *at) {

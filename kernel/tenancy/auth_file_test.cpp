@@ -142,6 +142,25 @@ TEST(auth_file, a_limit_that_is_not_enforced_is_told_and_refused_when_strict) {
   EXPECT_NE(parsed(key(unlimited), true).keys, nullptr);
 }
 
+TEST(auth_file, both_shapes_of_a_quota_are_read) {
+  const auto flat = parsed(key("      quota: {requests_per_minute: 96, tokens_per_day: 5000000, input_tokens_per_minute: 519540, output_tokens_per_minute: 47424}\n"));
+  ASSERT_NE(flat.keys, nullptr) << all(flat);
+  const client_key &f = flat.keys->keys()[0];
+  EXPECT_EQ(std::vector<uint64_t>({f.requests_per_minute, f.tokens_per_day, f.input_tokens_per_minute, f.output_tokens_per_minute}),
+            std::vector<uint64_t>({96, 5'000'000, 519'540, 47'424}));
+  EXPECT_TRUE(f.per_model.empty());
+  const auto shaped = parsed(key("      quota: {per_model: {z: {requests_per_minute_per_replica: 10, tokens_per_day: 0}, "
+                                 "a: {requests_per_minute_per_replica: 0, tokens_per_day: 7}}}\n"));
+  ASSERT_NE(shaped.keys, nullptr) << all(shaped);
+  const client_key &m = shaped.keys->keys()[0];
+  ASSERT_EQ(m.per_model.size(), 2u);
+  EXPECT_EQ(m.per_model[0].model, "a");
+  EXPECT_EQ(m.per_model[0].requests_per_minute_per_replica, 0u);
+  EXPECT_EQ(m.per_model[0].tokens_per_day, 7u);
+  EXPECT_EQ(m.per_model[1].model, "z");
+  EXPECT_EQ(m.per_model[1].requests_per_minute_per_replica, 10u);
+}
+
 TEST(auth_file, limits_of_admission_and_the_priority_are_read) {
   const auto d = parsed(key("      quota: {input_tokens_per_minute: 519540, output_tokens_per_minute: 47424}\n"
                             "      max_occupancy_share: 0.64\n      priority: -3\n"), true);

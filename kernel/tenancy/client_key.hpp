@@ -14,6 +14,13 @@ namespace hive::tenancy {
 
 inline constexpr uint64_t never_expires = UINT64_MAX;
 
+// What one model of a quota of the shape per_model allows; 0 = no limit.
+struct model_quota {
+  std::string model;
+  uint64_t requests_per_minute_per_replica = 0;  // times the healthy agents that serve the model
+  uint64_t tokens_per_day = 0;
+};
+
 struct client_key {
   digest32 hash{};                          // SHA-256 of the whole key text
   std::string id;                           // for audit and metrics: the first 12 hex digits of the hash; "" in mode none
@@ -24,6 +31,15 @@ struct client_key {
   uint64_t expires_unix_ms = never_expires; // dead from this instant on
   std::vector<std::string> models;          // sorted exact ids; empty = every model, later ones included
   bool per_model_quota = false;             // `models` are the keys of quota.per_model
+  // 0 = no limit. The flat ones are shared by all keys of the tenant; all are 0 when per_model_quota.
+  uint64_t requests_per_minute = 0;
+  uint64_t tokens_per_day = 0;
+  std::vector<model_quota> per_model;       // sorted by model; as many as `models` when per_model_quota, else empty
+  // Requests under way at once, of this key and of this key to one model; 0 = no limit. One more waits in the model's queue, or
+  // is answered 429.
+  uint32_t max_parallel_requests = 0;
+  uint32_t max_parallel_requests_per_model = 0;
+  bool parallel_waits = false;
   int32_t priority = 0;                     // among requests that wait for one model; higher first
   // On models whose policy says serverless; 0 = none.
   double max_occupancy_share = 0;           // of the model's token budget, (0, 1]
