@@ -25,7 +25,7 @@ namespace {
 
 enum class page {
   none, health, routing_table, agents, agent, drain, undrain, models, model, storage, plugins, plugin, reset, explain, policy, policies,
-  named_policy
+  named_policy, keys, keys_version, keys_replace, key
 };
 
 struct admin_route {
@@ -34,7 +34,11 @@ struct admin_route {
   bool rest = false;
   std::string_view tail = {};  // behind the argument
   bool empty = false;          // the argument may be, to be refused by its owner
+  bool asks = false;           // changes nothing, whatever its method
 };
+
+constexpr std::string_view keys_replace_path = "/admin/api-keys/replace";
+constexpr uint64_t usual_body_bytes = 1 << 20, replace_body_bytes = 16 << 20;
 
 constexpr admin_route table[] = {
     {"GET", "/admin/health", "/admin/health", page::health},
@@ -49,7 +53,7 @@ constexpr admin_route table[] = {
     {"GET", "/admin/plugins", "/admin/plugins", page::plugins},
     {"GET", "/admin/plugins/", "/admin/plugins/:name", page::plugin, true},
     {"POST", "/admin/metrics/reset", "/admin/metrics/reset", page::reset},
-    {"POST", "/admin/explain", "/admin/explain", page::explain},
+    {"POST", "/admin/explain", "/admin/explain", page::explain, false, {}, false, true},
     {"GET", "/admin/policy", "/admin/policy", page::policy},
     {"PUT", "/admin/policy", "/admin/policy", page::policy},
     {"DELETE", "/admin/policy", "/admin/policy", page::policy},
@@ -57,6 +61,12 @@ constexpr admin_route table[] = {
     {"GET", "/admin/policy/models/", "/admin/policy/models/*name", page::named_policy, true},
     {"PUT", "/admin/policy/models/", "/admin/policy/models/*name", page::named_policy, true, {}, true},
     {"DELETE", "/admin/policy/models/", "/admin/policy/models/*name", page::named_policy, true, {}, true},
+    {"GET", "/admin/api-keys", "/admin/api-keys", page::keys},
+    {"GET", "/admin/api-keys/version", "/admin/api-keys/version", page::keys_version},
+    {"POST", keys_replace_path, keys_replace_path, page::keys_replace},
+    {"GET", "/admin/api-keys/", "/admin/api-keys/:id", page::key, true},
+    {"PUT", "/admin/api-keys/", "/admin/api-keys/:id", page::key, true},
+    {"DELETE", "/admin/api-keys/", "/admin/api-keys/:id", page::key, true},
 };
 
 admin_answer make(int status, std::string body, std::string_view label) {
@@ -79,25 +89,49 @@ std::string error_text(std::string_view words) { return "{\"error\":" + gateway:
 
 }  // namespace
 
-api::api(const api_options &options, api_subjects subjects) : options_(options), on_(subjects), policies_(subjects.policies), explain_({subjects.router, subjects.recent, subjects.names, subjects.tokens}) {
-  for (const std::string &key : options.keys) hashes_.push_back(sha256(key));
+api::api(const api_options &options, api_subjects subjects) : options_(options), on_(subjects), policies_(subjects.policies), explain_({subjects.router, subjects.recent, subjects.names, subjects.tokens}), client_keys_(subjects.keys, options.strict_keys) {
+  set_keys(options.keys);
+}
+
+void api::set_keys(std::vector<config::admin_key> keys) {
+  auto next = std::make_shared<const std::vector<config::admin_key>>(std::move(keys));
+  const std::lock_guard guard(mutex_);
+  keys_ = std::move(next);
+}
+
+api::key_list api::keys_now() const {
+  const std::lock_guard guard(mutex_);
+  return keys_;
+}
+
+uint64_t api::most_body_bytes(std::string_view method, std::string_view path) const {
+  return method == "POST" && path == keys_replace_path ? replace_body_bytes : usual_body_bytes;
 }
 
 void api::handle(admin_request request, std::function<void(admin_answer)> reply) {
-  on_.control.post([this, request = std::move(request), reply = std::move(reply)] { answer(request, reply); });
+  on_.control.post([this, request = std::move(request), reply = std::move(reply)]() mutable {
+    if (auto who = opens(request.authorization)) {
+      request.caller = *std::move(who);
+      return answer(request, reply, true);
+    }
+    answer(request, reply, false);
+  });
 }
 
-bool api::authorized(const std::string &header) const {
-  if (hashes_.empty()) return options_.open_without_keys;
+std::optional<gateway::admin_caller> api::opens(const std::string &header) const {
+  const key_list keys = keys_now();
+  if (keys->empty()) return options_.open_without_keys ? std::optional(gateway::admin_caller()) : std::nullopt;
   const std::string_view token = tenancy::key_in(header).value_or(std::string_view());
-  if (token.empty() || token.size() > tenancy::most_token_bytes) return false;
+  if (token.empty() || token.size() > tenancy::most_token_bytes) return std::nullopt;
   const digest32 given = sha256(token);
-  bool found = false;  // every key is compared, whichever matches
-  for (const digest32 &known : hashes_) found = equal_secret(as_text(given), as_text(known)) || found;
-  return found;
+  const config::admin_key *found = nullptr;  // every key is compared, whichever matches
+  for (const config::admin_key &known : *keys)
+    if (equal_secret(as_text(given), as_text(known.hash))) found = &known;
+  if (found == nullptr) return std::nullopt;
+  return gateway::admin_caller{found->id, found->read_only};
 }
 
-void api::answer(const admin_request &request, const reply_fn &reply) {
+void api::answer(const admin_request &request, const reply_fn &reply, bool opened) {
   const admin_route *found = nullptr;
   std::string argument, allow;
   std::string_view label;  // of the first path that fits; what is more special stands before what is more general
@@ -113,7 +147,7 @@ void api::answer(const admin_request &request, const reply_fn &reply) {
     allow += (allow.empty() ? "" : ", ") + std::string(r.method == "GET" ? "GET, HEAD" : r.method);
   }
   if (found == nullptr && allow.empty()) return reply(make(404, error_text("no such admin route"), "unmatched"));
-  if (!authorized(request.authorization)) {
+  if (!opened) {
     gateway::api_error error = gateway::make_error("unauthorized", "unauthorized");
     admin_answer a = make(401, gateway::error_body(error, gateway::dialect::openai, request.request_id), found ? found->label : "unmatched");
     a.fields.emplace_back("WWW-Authenticate", "Bearer realm=\"hivenet-router\"");
@@ -124,6 +158,8 @@ void api::answer(const admin_request &request, const reply_fn &reply) {
     a.fields.emplace_back("Allow", allow);
     return reply(std::move(a));
   }
+  if (request.caller.read_only && found->method != "GET" && !found->asks)
+    return reply(make(403, error_text("this admin key may only read"), found->label));
   const auto ok = [&](std::string body) { reply(make(200, std::move(body), found->label)); };
   const auto missing = [&](std::string_view words) { reply(make(404, error_text(words), found->label)); };
   switch (found->what) {
@@ -138,7 +174,7 @@ void api::answer(const admin_request &request, const reply_fn &reply) {
     case page::drain:
     case page::undrain: {
       if (!on_.fleet.set_aside(argument, found->what == page::drain)) return missing("no such agent");
-      observe::log("admin").info("{} {} the drain of agent {}", request.client, found->what == page::drain ? "asks for" : "calls back", argument);
+      observe::log("admin").info("{} {} the drain of agent {}", request.asked_by(), found->what == page::drain ? "asks for" : "calls back", argument);
       const auto a = on_.fleet.find(argument);
       if (!a) return ok("{\"peer_id\":" + gateway::json_quote(argument) + "}");
       return ok(json::serialize(routing_table_row(on_.fleet, *a)));
@@ -179,6 +215,19 @@ void api::answer(const admin_request &request, const reply_fn &reply) {
       if (found->what == page::policy) return policies_.global(request, labelled);
       if (found->what == page::policies) return policies_.list(labelled);
       return policies_.named(request, argument, labelled);
+    }
+    case page::keys:
+    case page::keys_version:
+    case page::keys_replace:
+    case page::key: {
+      const reply_fn labelled = [reply, label = found->label](admin_answer a) {
+        a.route = label;
+        reply(std::move(a));
+      };
+      if (found->what == page::keys) return client_keys_.list(labelled);
+      if (found->what == page::keys_version) return client_keys_.version(labelled);
+      if (found->what == page::keys_replace) return client_keys_.replace(request, labelled);
+      return client_keys_.one(request, argument, labelled);
     }
     case page::none: break;
   }

@@ -3,13 +3,17 @@
 #pragma once
 
 #include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "admin/explain_api.hpp"
+#include "admin/key_api.hpp"
 #include "admin/policy_api.hpp"
-#include "base/digest.hpp"
 #include "base/loop.hpp"
+#include "config/admin_keys.hpp"
 #include "fleet/history.hpp"
 #include "fleet/registry.hpp"
 #include "gateway/admin_port.hpp"
@@ -21,11 +25,12 @@
 namespace hive::admin {
 
 struct api_options {
-  std::vector<std::string> keys;   // raw; hashed at once
+  std::vector<config::admin_key> keys;
   bool open_without_keys = false;  // HIVENET_ROUTER_ALLOW_INSECURE_ADMIN
   std::string storage;             // component id
   uint64_t entry_ttl_days = 30;
   uint64_t sweep_period_ns = 5 * ns_per_s;
+  bool strict_keys = false;        // --strict-auth, of entries of the key registry
 };
 
 // What it shows and changes; all of it outlives the API.
@@ -41,19 +46,24 @@ struct api_subjects {
   const gateway::recent_requests &recent;
   const gateway::model_names &names;
   const tenancy::token_estimator &tokens;
+  tenancy::key_registry *keys = nullptr;      // null: the mode is not dynamic
 };
 
 class api final : public gateway::admin_port {
  public:
   api(const api_options &, api_subjects);
-  bool opens(const std::string &authorization) const override { return authorized(authorization); }
+  std::optional<gateway::admin_caller> opens(const std::string &authorization) const override;
+  uint64_t most_body_bytes(std::string_view method, std::string_view path) const override;
   void handle(gateway::admin_request, std::function<void(gateway::admin_answer)> reply) override;
-  bool protected_by_key() const { return !hashes_.empty(); }
+  // From the next request on. Control thread.
+  void set_keys(std::vector<config::admin_key>);
+  bool protected_by_key() const { return !keys_now()->empty(); }
 
  private:
   using reply_fn = std::function<void(gateway::admin_answer)>;
-  void answer(const gateway::admin_request &, const reply_fn &);
-  bool authorized(const std::string &header) const;
+  using key_list = std::shared_ptr<const std::vector<config::admin_key>>;
+  void answer(const gateway::admin_request &, const reply_fn &, bool opened);
+  key_list keys_now() const;
   std::string health() const;
   void storage_stats(reply_fn) const;
   void reset(reply_fn);
@@ -62,7 +72,9 @@ class api final : public gateway::admin_port {
   api_subjects on_;
   policy_api policies_;
   explain_api explain_;
-  std::vector<digest32> hashes_;
+  key_api client_keys_;
+  mutable std::mutex mutex_;       // of the pointer below alone
+  key_list keys_;
 };
 
 }  // namespace hive::admin

@@ -68,6 +68,9 @@ exporter::exporter(const std::string &version)
   const observe::counter_family throttled = metrics_.counters("auth_throttled_total", "Requests answered 429 for the failed authentications of their address", {"surface"});
   auth_throttled_client_ = throttled.with({"client"});
   auth_throttled_admin_ = throttled.with({"admin"});
+  auth_reloads_ = metrics_.counters("auth_reload_total", "Files of client and admin keys read again, by how it ended", {"result"});
+  auth_reloads_.with({"success"});
+  auth_reloads_.with({"error"});
   audit_write_seconds_ = metrics_.histograms("audit_write_seconds", "Writes to the audit log's file", observe::exponential_bounds(0.00001, 4, 10)).with({});
   plugin_series_.reserve(most_plugin_series);
   metrics_.add(process_);

@@ -73,6 +73,7 @@ class exporter final : public gateway::telemetry, public providers::call_metrics
   void on_exhausted(std::string_view model, std::string_view tenant, std::string_view code);
 
   // Policies that were read again or written; `trigger` is api or sighup.
+  void on_auth_reload(bool good) { auth_reloads_.with({good ? "success" : "error"}).add(); }
   void on_policy_reload(std::string_view trigger, bool good) { reloads_.with({trigger, good ? "success" : "error"}).add(); }
 
   // metrics of plugins; declare on control, add from any thread
@@ -131,6 +132,7 @@ class exporter final : public gateway::telemetry, public providers::call_metrics
   observe::counter_family refused_by_;
   observe::counter_family finished_, routed_, failed_, attempts_failed_, primary_, fallback_, provider_fallback_, exhausted_, reloads_;
   observe::histogram audit_write_seconds_;
+  observe::counter_family auth_reloads_;
   observe::counter auth_failed_client_, auth_failed_admin_, auth_throttled_client_, auth_throttled_admin_;
   observe::counter_family tenant_success_, tenant_failed_, tenant_input_, tenant_output_;
   observe::histogram_family queue_wait_, first_byte_, provider_seconds_;

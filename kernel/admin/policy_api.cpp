@@ -53,7 +53,7 @@ status good_name(const std::string &name) {
 }
 
 routing::policy_write write_of(const admin_request &r, const std::string &name) {
-  return {name, r.body, r.if_match, r.client + " (request " + r.request_id + ")"};
+  return {name, r.body, r.if_match, r.asked_by()};
 }
 
 }  // namespace

@@ -4,21 +4,33 @@
 
 namespace hive::apps {
 
-tenancy::auth_document load_client_keys(const config::router_settings &settings) {
+status keys_apart(const tenancy::keyring &keys, const std::vector<config::admin_key> &admin_keys, const std::vector<std::string> &secrets) {
+  if (keys.mode() == tenancy::auth_mode::none) return {};
+  for (const config::admin_key &key : admin_keys)
+    if (keys.find(key.hash) != nullptr) return fail(errc::invalid, "a client key is also an admin key; use another value");
+  for (const std::string &secret : secrets)
+    if (keys.find(sha256(secret)) != nullptr) return fail(errc::invalid, "a client key is also the agents' shared secret; use another value");
+  return {};
+}
+
+tenancy::auth_document load_client_keys(const config::router_settings &settings, const std::vector<config::admin_key> &admin_keys) {
   tenancy::auth_document found;
-  if (settings.auth_config_file.empty()) {
+  const std::string &file = settings.auth_config_file;
+  if (!file.empty()) {
+    found = tenancy::read_auth_file(file, {settings.strict_auth, unix_ms()});
+    if (!found.keys) return found;
+  } else if (settings.dynamic_keys) {
+    found.keys = tenancy::keyring::of({}, tenancy::auth_mode::dynamic);
+    found.admin_key_required = true;
+  } else {
     found.keys = tenancy::keyring::open_to_all();
-    return found;
   }
-  found = tenancy::read_auth_file(settings.auth_config_file, {settings.strict_auth, unix_ms()});
-  if (!found.keys) return found;
-  const auto refuse = [&](std::string why) { found.problems.push_back(fail(errc::invalid, std::move(why), settings.auth_config_file)); };
-  if (found.admin_key_required && settings.admin_keys.empty())
-    refuse("admin.mode is api-key, but there is no admin key; set HIVENET_ROUTER_ADMIN_API_KEYS or --admin-api-keys-file");
-  for (const std::string &key : settings.admin_keys)
-    if (found.keys->find(sha256(key)) != nullptr) refuse("a client key is also an admin key; use another value");
-  for (const std::string &secret : settings.secrets)
-    if (found.keys->find(sha256(secret)) != nullptr) refuse("a client key is also the agents' shared secret; use another value");
+  const std::string place = file.empty() ? "HIVENET_ROUTER_AUTH_MODE" : file;
+  const bool dynamic = found.keys->mode() == tenancy::auth_mode::dynamic;
+  if (found.admin_key_required && admin_keys.empty())
+    found.problems.push_back(fail(errc::invalid, std::string(dynamic ? "api.mode is dynamic" : "admin.mode is api-key") +
+                                                     ", but there is no admin key; set HIVENET_ROUTER_ADMIN_API_KEYS or --admin-api-keys-file", place));
+  if (const status s = keys_apart(*found.keys, admin_keys, settings.secrets); !s) found.problems.push_back(s.at(place));
   if (!found.problems.empty()) found.keys = nullptr;
   return found;
 }

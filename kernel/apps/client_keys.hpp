@@ -6,7 +6,11 @@
 
 namespace hive::apps {
 
-// Without an auth.yaml everybody may use the client API. `keys` is null when there are problems: nothing may start or change.
-tenancy::auth_document load_client_keys(const config::router_settings &);
+// Without an auth.yaml everybody may use the client API, or nobody until keys come through the admin API. `keys` is null when there are
+// problems: nothing may start or change. `admin_keys` are those that would hold beside it.
+tenancy::auth_document load_client_keys(const config::router_settings &, const std::vector<config::admin_key> &admin_keys);
+
+// No value may serve two roles: a client key that is an admin key or the agents' secret is refused.
+status keys_apart(const tenancy::keyring &, const std::vector<config::admin_key> &admin_keys, const std::vector<std::string> &secrets);
 
 }  // namespace hive::apps

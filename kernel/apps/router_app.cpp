@@ -10,7 +10,6 @@
 #include <csignal>
 #include <random>
 
-#include "apps/client_keys.hpp"
 #include "apps/metrics_page.hpp"
 #include "apps/provider_settings.hpp"
 #include "apps/program.hpp"
@@ -78,22 +77,18 @@ status router_app::open_storage() {
   return {};
 }
 
-// At the start and on SIGHUP. Nothing changes unless the whole file is good.
-status router_app::load_keys() {
-  const tenancy::auth_document found = load_client_keys(settings_);
-  for (const status &s : found.problems) observe::log("auth").error("{}", s.text());
-  if (!found.keys) return found.problems.front();
-  if (keys_ && keys_->mode() == tenancy::auth_mode::api_key && found.keys->mode() == tenancy::auth_mode::none)
-    return fail(errc::denied, "a file without the mode api-key would open the client API to everybody; restart the router if that is meant",
-                settings_.auth_config_file);
-  if (policies_)
-    if (const status s = policies_->fits(*found.keys); !s) return s;
-  for (const std::string &w : found.warnings) observe::log("auth").warn("{}", w);
-  keys_ = found.keys;
+// `everywhere` is called on the control thread once every worker has them.
+void router_app::publish_keys(access::ring keys, std::function<void()> everywhere) {
+  struct round {
+    std::atomic<size_t> missing;
+    std::function<void()> done;
+  };
+  const auto one = std::make_shared<round>(units_.size(), std::move(everywhere));
   for (auto &u : units_)
-    u->home.post([unit = u.get(), keys = keys_] { unit->gateway->set_keys(keys); });
-  if (keys_->mode() == tenancy::auth_mode::api_key) observe::log("auth").info("{} client key(s) loaded", keys_->keys().size());
-  return {};
+    u->home.post([this, unit = u.get(), keys, one] {
+      unit->gateway->set_keys(keys);
+      if (one->missing.fetch_sub(1) == 1) control_.post(std::move(one->done));
+    });
 }
 
 // Before anything that records; its file is opened last, when nothing else can stop the start.
@@ -113,8 +108,7 @@ void router_app::make_audit() {
 // Keys before policies (routing sheet section 7); each is judged beside the other as it is then.
 void router_app::reload() {
   if (audit_) audit_->reopen();
-  if (!settings_.auth_config_file.empty())
-    if (const status s = load_keys(); !s) observe::log("auth").error("the client keys stay as they were: {}", s.text());
+  if (const auto good = access_->reload()) exporter_.on_auth_reload(*good);
   policies_->library().reload();
   auto aliases = config::read_model_aliases(settings_.config_file);
   if (aliases) names_.set(*std::move(aliases));
@@ -124,7 +118,8 @@ void router_app::reload() {
 status router_app::start() {
   host_ = std::make_unique<plugin_host>(control_, nullptr, &exporter_);
   if (const status s = load_plugins(); !s) return s;
-  if (const status s = load_keys(); !s) return s;
+  access_ = std::make_unique<access>(settings_, control_);
+  if (const status s = access_->start(); !s) return s;
   auto proxies = gateway::trusted_proxies::parse(settings_.trusted_proxies);
   if (!proxies) return proxies.why();
   proxies_ = *std::move(proxies);
@@ -132,6 +127,7 @@ status router_app::start() {
   if (const status s = make_providers(settings_, providers_); !s) return s;
   components_ = std::make_unique<routing::plugin_source>(plugins_, *host_);
   if (const status s = open_storage(); !s) return s;
+  if (const status s = access_->restore(*storage_); !s) return s;
 
   fleet::registry_settings f;
   f.workers = static_cast<uint32_t>(settings_.workers);
@@ -149,7 +145,7 @@ status router_app::start() {
   r.max_tries = static_cast<uint32_t>(settings_.max_tries_per_step);
   r.judge_provider = [known = providers_](const routing::provider_choice &p) { return known->judge(p.engine); };
   router_ = std::make_unique<routing::router>(*components_, fleet_->columns(), *outcomes_, r);
-  policies_ = std::make_unique<policies>(policies::parts{settings_, control_, *router_, *components_, fleet_->columns(), *storage_, exporter_, keys_, providers_});
+  policies_ = std::make_unique<policies>(policies::parts{settings_, control_, *router_, *components_, fleet_->columns(), *storage_, exporter_, access_->keys(), providers_});
   if (const status s = policies_->library().start(); !s) return s;
   directory_ = std::make_unique<fleet_directory>(control_, *fleet_, *router_, exporter_);
 
@@ -170,11 +166,15 @@ status router_app::start() {
   models_ = std::make_unique<gateway::models_view>(*fleet_, settings_.models_show_agents, &names_);
   recent_ = std::make_unique<gateway::recent_requests>(static_cast<size_t>(settings_.explain_requests));
   admin::api_options a;
-  a.keys = settings_.admin_keys;
+  a.keys = access_->admin_keys();
+  a.strict_keys = settings_.strict_auth;
   a.open_without_keys = settings_.allow_insecure_admin;
   a.storage = settings_.storage;
   a.entry_ttl_days = static_cast<uint64_t>(settings_.disk_db_ttl_days);
-  api_ = std::make_unique<admin::api>(a, admin::api_subjects{control_, *fleet_, *storage_, plugins_, *router_, *forwards_, stages_, policies_->library(), *recent_, names_, tokens_});
+  api_ = std::make_unique<admin::api>(a, admin::api_subjects{control_, *fleet_, *storage_, plugins_, *router_, *forwards_, stages_, policies_->library(), *recent_, names_, tokens_, access_->registry()});
+  access_->serve([this](const tenancy::keyring &keys) { return policies_->fits(keys); },
+                 [this](access::ring keys, std::function<void()> everywhere) { publish_keys(std::move(keys), std::move(everywhere)); },
+                 [this](const std::vector<config::admin_key> &keys) { api_->set_keys(keys); });
   if (!api_->protected_by_key()) {
     if (a.open_without_keys) observe::log("auth").warn("/admin is open to everybody (HIVENET_ROUTER_ALLOW_INSECURE_ADMIN)");
     else observe::log("auth").warn("/admin answers 401 to everybody: set HIVENET_ROUTER_ADMIN_API_KEYS to a key of your choice");
@@ -245,7 +245,7 @@ status router_app::start_units() {
   limits.max_connections = connections_a_worker(settings_);
   limits.half_close_is_gone = settings_.client_half_close != "allow";
   config::address http = settings_.http;
-  const bool open = keys_->mode() == tenancy::auth_mode::none;
+  const bool open = access_->keys()->mode() == tenancy::auth_mode::none;
   if (open && !settings_.http_given) http.host = "127.0.0.1";
   if (open && http.host != "127.0.0.1" && http.host != "::1")
     observe::log("auth").warn("{} is open to everybody who reaches it: no client needs a key (set --auth-config-file)", http.text());
@@ -271,7 +271,7 @@ status router_app::start_units() {
     context.tokens = &tokens_;
     u->providers = provider_calls_of(u->home, providers_, exporter_);
     context.providers = u->providers.get();
-    u->gateway = std::make_unique<gateway::worker>(context, *models_, *api_, ready_, keys_);
+    u->gateway = std::make_unique<gateway::worker>(context, *models_, *api_, ready_, access_->keys());
     u->server = std::make_unique<http::server>(u->home, *u->gateway, limits);
     if (const status s = u->server->listen(http.text(), workers > 1); !s) return s.at("http-port");
     if (http.port == 0) http.port = u->server->port();  // the other workers share what the first one got

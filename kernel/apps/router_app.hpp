@@ -10,6 +10,7 @@
 #include "admin/api.hpp"
 #include "admin/audit_trail.hpp"
 #include "admin/exporter.hpp"
+#include "apps/access.hpp"
 #include "apps/drain.hpp"
 #include "apps/embedded.hpp"
 #include "apps/first_request.hpp"
@@ -42,12 +43,12 @@ class router_app {
   struct unit;
 
   status load_plugins();
-  status load_keys();
   void make_audit();
   void reload();
   status open_storage();
   status start_hub(unit &, uint32_t worker, uint64_t boot_id, const std::vector<std::string> &secrets);
   status start_units();
+  void publish_keys(access::ring, std::function<void()> everywhere);
   std::string ready_line() const;
   void housekeeping();
   void tell_first_request();
@@ -76,6 +77,7 @@ class router_app {
   system_clock_source clock_;
   std::unique_ptr<plugins::instance> storage_instance_;
   std::unique_ptr<fleet::storage_thread> storage_;
+  std::unique_ptr<access> access_;
   std::unique_ptr<fleet::history> history_;
   hub_control hubs_;
   fleet_log fleet_log_;
@@ -94,7 +96,6 @@ class router_app {
   gateway::trusted_proxies proxies_;
   std::unique_ptr<gateway::auth_throttle> guesses_;
   std::shared_ptr<const providers::provider_set> providers_;
-  std::shared_ptr<const tenancy::keyring> keys_;
   gateway::model_names names_;
   std::unique_ptr<gateway::models_view> models_;
   std::unique_ptr<admin::api> api_;

@@ -23,6 +23,11 @@ digest32 hmac_sha256(std::string_view key, std::string_view bytes) {
   return out;
 }
 
+void wipe(std::string &secret) {
+  sodium_memzero(secret.data(), secret.size());
+  secret.clear();
+}
+
 digest32 hkdf_sha256(std::string_view ikm, std::string_view salt, std::string_view info) {
   const digest32 prk = hmac_sha256(salt, ikm);
   std::string block(info);

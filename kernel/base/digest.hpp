@@ -14,6 +14,8 @@ using digest32 = std::array<uint8_t, 32>;
 digest32 sha256(std::string_view bytes);
 std::string sha256_hex(std::string_view bytes);
 digest32 hmac_sha256(std::string_view key, std::string_view bytes);
+// Overwrites a text that held a secret and empties it; no optimizer takes that away.
+void wipe(std::string &secret);
 digest32 hkdf_sha256(std::string_view ikm, std::string_view salt, std::string_view info);  // 32 bytes of output
 
 inline std::string_view as_text(std::span<const uint8_t> bytes) {

@@ -13,7 +13,6 @@ namespace {
 
 constexpr uint64_t minute = 60 * ns_per_s, hour = 60 * minute, day = 24 * hour;
 constexpr uint64_t ms = ns_per_ms;
-constexpr size_t min_admin_key = 16, good_admin_key = 32;
 
 status is_ip(const std::string &text) {
   if (is_ip_literal(text)) return {};
@@ -176,16 +175,22 @@ void add_security(table &t, router_settings &r) {
         "File with the secret shared with the agents, at least 32 bytes; several, one a line, while it is changed. "
         "Wins over the variable HIVENET_ROUTER_JWT_SECRET.").shown_as("PATH");
   t.add("jwt-secret", &r.written.secret, "", "The shared secret itself.").no_flag().no_file().secret();
-  t.add("admin-api-keys", &r.admin_keys, "", "Keys that open /admin; without any it answers 401.").no_flag().secret();
-  t.add("admin-api-keys-file", &r.admin_keys_file, "", "File with more admin keys, one a line.").shown_as("PATH");
+  t.add("admin-api-keys", &r.written.admin_keys, "",
+        "Keys that open /admin, at least 16 bytes each; ro:KEY may only read. Without any key /admin answers 401.").no_flag().secret();
+  t.add("admin-api-keys-file", &r.admin_keys_file, "",
+        "File with more admin keys, one a line, of the same form; read again on SIGHUP.").shown_as("PATH");
   t.add("allow-insecure-admin", &r.allow_insecure_admin, "", "Opens /admin without a key.").no_flag();
   t.add("auth-config-file", &r.auth_config_file, "",
         "auth.yaml: client keys and who owns them; read again on SIGHUP. Without it everybody may use the client API.").also_env(
         "HIVENET_ROUTER_AUTH_CONFIG").shown_as("PATH");
   t.add("auth-mode", &r.written.auth_mode, "none",
-        "Client authentication when there is no auth.yaml; only none works without keys.").no_flag();
+        "Client authentication when there is no auth.yaml: none, or dynamic (keys come through /admin/api-keys).").no_flag();
   t.add("strict-auth", &r.strict_auth, "",
         "An unknown key in auth.yaml, or a limit there that this release does not enforce, is an error instead of a warning.");
+  t.add("key-store", &r.key_store, "true",
+        "Whether keys written through /admin/api-keys are kept in the storage, as hashes, and open again after a restart.");
+  t.add("strict-key-versions", &r.strict_key_versions, "",
+        "A write to /admin/api-keys that changes something under the version that holds already is 409 instead of taken.");
   t.add("auth-failures-per-minute", &r.auth_failures, "100",
         "Failed authentications that one address (IPv6: one /64) may make, at once and then a minute, with client and admin keys; beyond "
         "it 429 whatever the key. Loopback is not counted. 0 = no limit.").range(0, 1'000'000);
@@ -265,30 +270,22 @@ void resolve_auth(const table &t, router_settings &r, std::vector<status> &probl
   }
   if (mode == "api-key")
     problems.push_back(fail(errc::invalid, "api-key needs keys; set --auth-config-file", t.find("auth-mode")->source));
-  else if (!none)
-    problems.push_back(fail(errc::unsupported, "\"" + mode + "\" is not supported in this release; use none, or api-key with --auth-config-file", t.find("auth-mode")->source));
-  if (!r.http_given) r.http.host = "127.0.0.1";
+  else if (!none && mode != "dynamic")
+    problems.push_back(fail(errc::invalid, "\"" + mode + "\" is no mode; use none, dynamic, or api-key with --auth-config-file", t.find("auth-mode")->source));
+  r.dynamic_keys = mode == "dynamic";
+  if (!r.http_given && !r.dynamic_keys) r.http.host = "127.0.0.1";
 }
 
 void resolve_admin(router_settings &r, std::vector<status> &problems, std::vector<std::string> &warnings) {
-  std::vector<std::string> keys;
-  for (const std::string &key : r.admin_keys) {
-    auto clean = clean_secret(key, "HIVENET_ROUTER_ADMIN_API_KEYS", min_admin_key);
-    if (clean) keys.push_back(*std::move(clean));
-    else problems.push_back(clean.why());
+  auto &written = r.written.admin_keys;
+  admin_keys_read given = hash_admin_keys(written, "HIVENET_ROUTER_ADMIN_API_KEYS");
+  admin_keys_read all = join_admin_keys(given.keys, r.admin_keys_file, r.secrets);
+  for (admin_keys_read *part : {&given, &all}) {
+    problems.insert(problems.end(), part->problems.begin(), part->problems.end());
+    warnings.insert(warnings.end(), part->warnings.begin(), part->warnings.end());
   }
-  if (!r.admin_keys_file.empty()) {
-    auto more = read_secrets(r.admin_keys_file, min_admin_key);
-    if (more) keys.insert(keys.end(), more->begin(), more->end());
-    else problems.push_back(more.why());
-  }
-  for (auto key = keys.begin(); key != keys.end(); ++key) {
-    if (std::find(keys.begin(), key, *key) != key) problems.push_back(fail(errc::invalid, "one key is given twice; remove one", "admin API keys"));
-    if (std::find(r.secrets.begin(), r.secrets.end(), *key) != r.secrets.end())
-      problems.push_back(fail(errc::invalid, "one key is also the agents' shared secret; use another value", "admin API keys"));
-    if (key->size() < good_admin_key) warnings.push_back("an admin key has fewer than 32 bytes");
-  }
-  r.admin_keys = std::move(keys);
+  r.given_admin_keys = std::move(given.keys);
+  r.admin_keys = std::move(all.keys);
   if (r.admin_keys.empty())
     warnings.push_back(r.allow_insecure_admin ? "/admin is open to everybody who reaches it (HIVENET_ROUTER_ALLOW_INSECURE_ADMIN)"
                                               : "no admin key, so /admin answers 401; set HIVENET_ROUTER_ADMIN_API_KEYS or --admin-api-keys-file");

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/status.hpp"
+#include "config/admin_keys.hpp"
 #include "config/client_routes.hpp"
 #include "config/embedded_agents.hpp"
 #include "config/model_aliases.hpp"
@@ -67,10 +68,14 @@ struct router_settings : program_settings {
   plugin_settings plugins;
   // security
   std::vector<std::string> secrets;         // shared with the agents, current one first; empty if !link_enabled
-  std::vector<std::string> admin_keys;
-  std::string admin_keys_file;              // its keys are in admin_keys already
+  std::vector<admin_key> admin_keys;        // of the variable and of the file
+  std::vector<admin_key> given_admin_keys;  // of the variable alone
+  std::string admin_keys_file;              // read again on SIGHUP
   bool allow_insecure_admin = false;
-  std::string auth_config_file;             // empty = everybody may use the client API
+  std::string auth_config_file;             // empty = everybody may use the client API, unless dynamic_keys
+  bool dynamic_keys = false;                // resolved: the mode without a file
+  bool key_store = true;
+  bool strict_key_versions = false;
   bool strict_auth = false;
   int64_t auth_failures = 0;                // per minute and address; 0 = no limit
   bool models_show_agents = true;
@@ -90,6 +95,7 @@ struct router_settings : program_settings {
     address link_listen, grpc_port;
     std::vector<std::string> backends;
     std::string p2p_listen_addr, p2p_announce_addr, secret_file, secret, auth_mode;
+    std::vector<std::string> admin_keys;
     std::vector<std::string> extra_routes;
     std::string admit_fraction;
     std::string later, unused;              // settings of other releases land here

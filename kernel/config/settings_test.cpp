@@ -139,7 +139,7 @@ TEST_F(settings, bad_variables_are_refused_by_name_and_unknown_ones_warned_about
       {"HIVENET_ROUTER_SESSION_TTL", "-1h", "-1h is out of range; it must be between 0s and 720h"},
       {"HIVENET_ROUTER_ALLOW_INSECURE_ADMIN", "yes", "\"yes\" is neither true nor false; write one of the two"},
       {"HIVENET_ROUTER_AUTH_MODE", "api-key", "api-key needs keys; set --auth-config-file"},
-      {"HIVENET_ROUTER_AUTH_MODE", "dynamic", "\"dynamic\" is not supported in this release; use none, or api-key with --auth-config-file"},
+      {"HIVENET_ROUTER_AUTH_MODE", "keys", "\"keys\" is no mode; use none, dynamic, or api-key with --auth-config-file"},
       {"HIVENET_ROUTER_TRUSTED_PROXIES", "10.0.0.0/8,nobody", "\"nobody\" is no IP address and no range; write one like 10.0.0.0/8 or fd00::/8"},
       {"HIVENET_ROUTER_AUDIT_QUEUE_BYTES", "1", "1 is out of range; it must be between 65536 and 1073741824"},
       {"HIVENET_ROUTER_OPENAI_BASE_URL", "api.openai.com", "\"api.openai.com\" is not an http:// or https:// URL; write one like http://localhost:8888"},
@@ -259,6 +259,11 @@ TEST_F(settings, without_an_address_only_a_router_with_keys_may_bind_every_inter
   const auto both = load_router({"--auth-config-file", "a.yaml"}, env_, "1.0");
   ASSERT_TRUE(both.run) << both.err;
   EXPECT_NE(std::find(both.warnings.begin(), both.warnings.end(), "HIVENET_ROUTER_AUTH_MODE is not used: a.yaml says the mode"), both.warnings.end());
+  EXPECT_FALSE(both.settings.dynamic_keys);
+  const auto dynamic = load_router({}, env_, "1.0");
+  ASSERT_TRUE(dynamic.run) << dynamic.err;
+  EXPECT_TRUE(dynamic.settings.dynamic_keys);
+  EXPECT_EQ(dynamic.settings.http.text(), ":8080");
 }
 
 TEST_F(settings, admin_keys_are_trimmed_checked_and_never_the_shared_secret) {

@@ -86,6 +86,7 @@ bool is_number(std::string_view text) {
 std::string node::where() const { return std::string(file()) + ":" + std::to_string(line_ > 0 ? line_ : 1); }
 
 status node::wrong(std::string message) const {
+  if (!file_) return fail(errc::invalid, std::move(message), path_);  // it was JSON
   return fail(errc::invalid, std::move(message), path_.empty() ? where() : where() + ": " + path_);
 }
 
@@ -172,10 +173,10 @@ std::vector<status> node::unknown_keys(const std::vector<std::string> &allowed) 
   for (const entry &e : entries_) {
     if (std::find(allowed.begin(), allowed.end(), e.key) != allowed.end()) continue;
     const std::string close = nearest(e.key, allowed);
-    const std::string place = std::string(file()) + ":" + std::to_string(e.key_line);
+    const std::string place = file_ ? std::string(file()) + ":" + std::to_string(e.key_line) + ": " : std::string();
     out.push_back(fail(errc::invalid,
                        "unknown key" + (close.empty() ? std::string() : "; did you mean \"" + close + "\"?"),
-                       place + ": " + e.value.path()));
+                       place + e.value.path()));
   }
   return out;
 }

@@ -73,6 +73,7 @@ class node {
 
  private:
   friend class builder;
+  friend class json_builder;
   yaml::kind kind_ = kind::null;
   bool quoted_ = false;
   int line_ = 0;
@@ -90,6 +91,10 @@ struct node::entry {
   bool key_quoted = false;
   node value;
 };
+
+// The same tree of a JSON value, for whoever reads both; its nodes have no file and no line, and paths that begin with `path`.
+// Texts are quoted ones. Recurses as deep as the value.
+node from_json(const boost::json::value &, std::string path);
 
 // `name` stands in messages. Empty text is a null node.
 result<node> parse(std::string_view text, std::string name, const limits & = {});

@@ -3,12 +3,19 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 namespace hive::gateway {
+
+// Whose key opened /admin.
+struct admin_caller {
+  std::string key_id;          // the first 12 hex digits of its hash; "" when /admin is open to everybody
+  bool read_only = false;
+};
 
 struct admin_request {
   std::string method;
@@ -18,7 +25,13 @@ struct admin_request {
   std::string if_match;        // likewise
   std::string client;
   std::string request_id;
+  admin_caller caller;         // nobody until a key has opened
   std::string body;
+
+  // Whoever asked, for the log.
+  std::string asked_by() const {
+    return client + (caller.key_id.empty() ? std::string() : " with admin key " + caller.key_id) + " (request " + request_id + ")";
+  }
 };
 
 struct admin_answer {
@@ -31,9 +44,10 @@ struct admin_answer {
 
 class admin_port {
  public:
-  static constexpr uint64_t max_body_bytes = 1 << 20;
-  // Whether this Authorization header opens /admin. Any thread; does not block. `handle` judges again.
-  virtual bool opens(const std::string &authorization) const = 0;
+  // Whom this Authorization header opens /admin to. Any thread; waits for nobody. `handle` judges again.
+  virtual std::optional<admin_caller> opens(const std::string &authorization) const = 0;
+  // The longest body of such a request. Any thread.
+  virtual uint64_t most_body_bytes(std::string_view method, std::string_view path) const = 0;
   // Any thread. `reply` is called once, on any thread.
   virtual void handle(admin_request, std::function<void(admin_answer)> reply) = 0;
 

@@ -44,21 +44,24 @@ class admin_relay final : public http::responder, private loop_timer {
   void start() {
     if (const uint64_t wait_s = wait_after_failures(context_, exchange_)) return refuse(too_many_failures(wait_s));
     context_.home.arm(*this, started_ns_ + context_.options.request_timeout_ns);
-    if (port_.opens(request_.authorization)) return exchange_.read_body(admin_port::max_body_bytes);
+    if (auto who = port_.opens(request_.authorization)) {
+      request_.caller = *std::move(who);
+      most_body_bytes_ = port_.most_body_bytes(request_.method, request_.path);
+      return exchange_.read_body(most_body_bytes_);
+    }
     if (!request_.authorization.empty()) count_failure(context_, exchange_);
     ask();
   }
 
   void on_body(http::body_ptr body) override {
-    request_.body = *body;
-    ask();
+    ask(*body);
   }
 
   void on_body_failed(http::body_error why) override {
     admin_answer answer;
     answer.status = why == http::body_error::too_large ? 413 : why == http::body_error::timed_out ? 408 : 400;
-    answer.body = why == http::body_error::too_large ? "{\"error\":\"request body too large: the limit is 1 MiB\"}"
-                                                     : "{\"error\":\"the request body could not be read\"}";
+    answer.body = why == http::body_error::too_large ? "{\"error\":\"request body too large: the limit is " + std::to_string(most_body_bytes_ >> 20) + " MiB\"}"
+                                                     : std::string("{\"error\":\"the request body could not be read\"}");
     finish(answer);
   }
 
@@ -68,13 +71,15 @@ class admin_relay final : public http::responder, private loop_timer {
   }
 
  private:
-  void ask() {
+  void ask(std::string_view body = {}) {
     auto reply = [home = &context_.home, alive = alive_](admin_answer answer) {
       home->post([alive, answer = std::move(answer)] {
         if (*alive != nullptr) (*alive)->finish(answer);
       });
     };
-    port_.handle(request_, std::move(reply));
+    admin_request asked = request_;
+    asked.body = body;
+    port_.handle(std::move(asked), std::move(reply));
   }
 
   // The control thread is busy or stuck. What was asked for may still happen.
@@ -124,7 +129,8 @@ class admin_relay final : public http::responder, private loop_timer {
   worker_context &context_;
   http::exchange &exchange_;
   admin_port &port_;
-  admin_request request_;
+  admin_request request_;      // without its body
+  uint64_t most_body_bytes_ = 0;
   const uint64_t started_ns_;
   const uint64_t started_unix_ms_;
   std::shared_ptr<admin_relay *> alive_ = std::make_shared<admin_relay *>(this);  // touched on this loop only

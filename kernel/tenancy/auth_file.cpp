@@ -9,8 +9,9 @@
 #include <optional>
 #include <utility>
 
+#include "base/json_text.hpp"
 #include "base/text.hpp"
-#include "config/yaml.hpp"
+#include "tenancy/instant.hpp"
 
 namespace hive::tenancy {
 
@@ -21,6 +22,8 @@ using config::yaml::node;
 constexpr size_t most_name_bytes = 200;
 constexpr size_t shown_preview = 16;
 constexpr int64_t most_priority = 1000;
+constexpr size_t most_id_bytes = 200;
+constexpr int64_t most_parallel = UINT32_MAX;
 constexpr std::string_view flat_limits[] = {"requests_per_minute", "tokens_per_day", "input_tokens_per_minute",
                                             "output_tokens_per_minute"};
 constexpr std::string_view model_limits[] = {"requests_per_minute_per_replica", "tokens_per_day"};
@@ -33,15 +36,33 @@ std::string_view strip(std::string_view text) {
   return text;
 }
 
+bool valid_utf8(std::string_view text) {
+  for (size_t at = 0; at < text.size();) {
+    const size_t length = utf8_sequence(text.substr(at));
+    if (length == 0) return false;
+    at += length;
+  }
+  return true;
+}
+
 bool plain(std::string_view text) {
   return std::none_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
 }
 
+status check_word(std::string_view word, const std::string &what) {
+  if (word.empty()) return fail(errc::invalid, what + " is required and may not be empty");
+  if (word.size() > most_id_bytes) return fail(errc::invalid, what + " is longer than " + std::to_string(most_id_bytes) + " bytes");
+  if (!plain(word) || !valid_utf8(word)) return fail(errc::invalid, what + " is no UTF-8 or holds a control character");
+  return {};
+}
+
 class reader {
  public:
-  reader(const auth_options &options, auth_document &out) : options_(options), out_(out) {}
+  // A file, or with `entry` one entry of the key registry.
+  reader(const auth_options &options, auth_document &out, bool entry = false) : options_(options), out_(out), entry_(entry) {}
 
   void read(const node &root) {
+    name_ = root.file();
     if (const status s = root.want_map(); !s) return problem(s);
     unknown(root, {"api", "admin"});
     read_admin(root.find("admin"));
@@ -53,14 +74,18 @@ class reader {
     const std::string word = text_of(mode);
     const node *keys = api->find("keys");
     const bool listed = keys != nullptr && keys->is_list() && !keys->items().empty();
+    out_.mode_given = !word.empty();
     if (word.empty() || word == "none") {
       if (listed)
         warn(keys->wrong("keys are listed, but api.mode is none: they are not asked for, and everybody may use the API"));
       return finish(auth_mode::none);
     }
-    if (word == "dynamic")
-      return problem(mode->wrong("\"dynamic\" is not supported in this release; use api-key and list the keys here"));
-    if (word != "api-key") return problem(mode->wrong("\"" + word + "\" is no mode; use none or api-key"));
+    if (word == "dynamic") {
+      if (listed) warn(keys->wrong("keys are listed, but api.mode is dynamic: they open nothing; write them to /admin/api-keys"));
+      out_.admin_key_required = true;
+      return finish(auth_mode::dynamic);
+    }
+    if (word != "api-key") return problem(mode->wrong("\"" + word + "\" is no mode; use none, api-key or dynamic"));
     if (keys != nullptr)
       if (const status s = keys->want_list(); !s) return problem(s);
     if (!listed) return problem(api->wrong("the mode api-key needs at least one entry under keys"));
@@ -68,7 +93,46 @@ class reader {
     finish(auth_mode::api_key);
   }
 
+  // An entry of the key registry: the same rules in its own words. Whatever `id` is not empty is the entry's.
+  std::optional<key_entry> read_entry(const node &item, std::string id) {
+    if (!item.is_map()) return problem(item.wrong("an object with key_hash, owner and name is needed")), std::nullopt;
+    unknown(item, {"id", "version", "key_hash", "key_preview", "owner", "name", "enabled", "expires_at", "allowed_models", "quota", "max_occupancy_share",
+                   "priority", "max_parallel_requests", "max_parallel_requests_per_model", "when_parallel_full"});
+    key_entry entry;
+    client_key &key = entry.key;
+    key.id = std::string(trim(id.empty() ? text_of(item.find("id")) : id));
+    if (const status s = check_key_id(key.id); !s) problem(item.wrong(s.message()));
+    key.preview = text_of(item.find("key_preview"));
+    if (key.preview.size() > most_name_bytes || !plain(key.preview)) problem(item.find("key_preview")->wrong("longer than 200 bytes, or holds a control character"));
+    if (!read_hash(item, key)) return std::nullopt;
+    key.name = named(item, "name");
+    key.tenant = named(item, "owner");
+    read_enabled(item, key);
+    if (const std::string instant = text_of(item.find("expires_at")); !instant.empty()) {
+      if (const auto at = parse_instant(instant)) key.expires_unix_ms = *at;
+      else problem(item.find("expires_at")->wrong(at.why().message()));
+    }
+    read_models(item.find("allowed_models"), key);
+    entry.allowed_models = key.models;
+    read_limits(item, key);
+    if (!out_.problems.empty()) return std::nullopt;
+    return entry;
+  }
+
  private:
+  // Of an entry, absent means off.
+  void read_enabled(const node &item, client_key &key) {
+    const node *on = item.find("enabled");
+    if (on != nullptr && !on->is_null()) {
+      if (const auto value = on->as_bool()) key.enabled = *value;
+      else problem(value.why());
+    } else if (options_.strict) {
+      problem(item.wrong("enabled is required: true or false"));
+    } else {
+      key.enabled = false;
+    }
+  }
+
   void read_admin(const node *admin) {
     if (admin == nullptr || admin->is_null()) return;
     if (const status s = admin->want_map(); !s) return problem(s);
@@ -82,7 +146,8 @@ class reader {
   void read_key(const node &item) {
     who_.clear();
     if (!item.is_map()) return problem(item.wrong("a key must be a map with key_hash and metadata"));
-    unknown(item, {"key_hash", "key_preview", "metadata", "models", "quota", "max_occupancy_share", "enabled", "priority"});
+    unknown(item, {"key_hash", "key_preview", "metadata", "models", "quota", "max_occupancy_share", "enabled", "priority",
+                   "max_parallel_requests", "max_parallel_requests_per_model", "when_parallel_full"});
     client_key key;
     key.preview = text_of(item.find("key_preview"));
     if (plain(key.preview) && !key.preview.empty() && key.preview.size() <= shown_preview) who_ = " (key " + key.preview + ")";
@@ -93,12 +158,31 @@ class reader {
     }
     read_metadata(item, key);
     read_models(item.find("models"), key);
+    read_limits(item, key);
+    keys_.push_back(std::move(key));
+  }
+
+  void read_limits(const node &item, client_key &key) {
     read_quota(item.find("quota"), key);
     read_share(item.find("max_occupancy_share"), key);
     read_priority(item.find("priority"), key);
+    read_parallel(item, key);
     std::sort(key.models.begin(), key.models.end());
     key.models.erase(std::unique(key.models.begin(), key.models.end()), key.models.end());
-    keys_.push_back(std::move(key));
+  }
+
+  void read_parallel(const node &item, client_key &key) {
+    const std::pair<const char *, uint32_t *> limits[] = {{"max_parallel_requests", &key.max_parallel_requests},
+                                                          {"max_parallel_requests_per_model", &key.max_parallel_requests_per_model}};
+    for (const auto &[name, limit] : limits) {
+      const auto value = read_limit(item.find(name));
+      if (value && *value > most_parallel) problem(item.find(name)->wrong("out of range; 0 means unlimited" + who_));
+      else *limit = static_cast<uint32_t>(value.value_or(0));
+    }
+    const node *full = item.find("when_parallel_full");
+    const std::string word = text_of(full);
+    if (word == "wait") key.parallel_waits = true;
+    else if (!word.empty() && word != "reject") problem(full->wrong("\"" + word.substr(0, 40) + "\" is no choice; use reject or wait" + who_));
   }
 
   // Never shows what stands there: it may be the key itself.
@@ -222,12 +306,13 @@ class reader {
 
   void finish(auth_mode mode) {
     if (!out_.problems.empty()) return;
-    out_.keys = mode == auth_mode::none ? keyring::open_to_all() : keyring::of(std::move(keys_));
+    out_.keys = mode == auth_mode::none ? keyring::open_to_all() : keyring::of(std::move(keys_), mode);
+    for (const auto &[one, other] : unequal_limits(*out_.keys)) warn(fail(errc::invalid, words_about_unequal_limits(*one, *other), name_));
   }
 
   std::string text_of(const node *at) {
     if (at == nullptr || at->is_null()) return {};
-    if (auto text = at->as_text()) return *std::move(text);
+    if (auto text = at->as_text(); text && (!entry_ || at->quoted())) return *std::move(text);
     problem(at->wrong("text is needed here"));
     return {};
   }
@@ -244,6 +329,8 @@ class reader {
 
   const auth_options &options_;
   auth_document &out_;
+  const bool entry_;
+  std::string name_;                       // of the file
   std::vector<client_key> keys_;
   std::map<digest32, std::string> seen_;   // and where it stands
   std::string who_;                        // " (key sk-...abcd)", of the key being read
@@ -274,6 +361,33 @@ auth_document parse_auth(std::string_view text, const std::string &name, const a
   if (root) reader(options, out).read(*root);
   else out.problems.push_back(root.why());
   return out;
+}
+
+result<key_entry> read_key_entry(const node &item, std::string id, const auth_options &options, std::vector<std::string> &warnings) {
+  constexpr size_t most_told = 5;
+  auth_document found;
+  auto entry = reader(options, found, true).read_entry(item, std::move(id));
+  if (entry) {
+    warnings.insert(warnings.end(), found.warnings.begin(), found.warnings.end());
+    return *std::move(entry);
+  }
+  std::string words;
+  for (size_t i = 0; i < found.problems.size() && i < most_told; ++i) words += (i == 0 ? "" : "; ") + found.problems[i].text();
+  return fail(errc::invalid, words);
+}
+
+status check_key_version(std::string_view version) { return check_word(version, "version"); }
+
+status check_key_id(std::string_view id) {
+  if (const status s = check_word(id, "id"); !s) return s;
+  if (id == "version" || id == "replace") return fail(errc::invalid, "\"" + std::string(id) + "\" cannot be an id: it is the name of a route");
+  return {};
+}
+
+std::string words_about_unequal_limits(const client_key &one, const client_key &other) {
+  const auto shown = [](const client_key &key) { return key.preview.empty() ? key.id : key.preview; };
+  return "the keys " + shown(one) + " and " + shown(other) + " of owner \"" + one.tenant +
+         "\" differ in requests_per_minute or tokens_per_day, which all keys of an owner share; write the same for each";
 }
 
 auth_document read_auth_file(const std::string &file, const auth_options &options) {

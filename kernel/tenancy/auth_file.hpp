@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "base/status.hpp"
+#include "config/yaml.hpp"
+#include "tenancy/key_entry.hpp"
 #include "tenancy/keyring.hpp"
 
 namespace hive::tenancy {
@@ -21,8 +23,9 @@ struct auth_options {
 };
 
 struct auth_document {
-  std::shared_ptr<const keyring> keys;  // null when there are problems
-  bool admin_key_required = false;      // admin.mode: api-key
+  std::shared_ptr<const keyring> keys;  // null when there are problems; empty in mode dynamic
+  bool admin_key_required = false;      // admin.mode: api-key, or the mode dynamic
+  bool mode_given = false;              // api.mode says one, if only none
   std::vector<status> problems;
   std::vector<std::string> warnings;
 };
@@ -33,5 +36,14 @@ auth_document read_auth_file(const std::string &file, const auth_options &);
 
 // "DD-MM-YYYY", valid through that whole UTC day: the instant the next one begins.
 result<uint64_t> parse_expiry(std::string_view text);
+
+// One entry of the key registry (security sheet section 5), judged by the same rules; `id`, if it is not empty, stands for the
+// entry's own. An error names every field that is wrong, up to a few, and no hash.
+result<key_entry> read_key_entry(const config::yaml::node &, std::string id, const auth_options &, std::vector<std::string> &warnings);
+// An id stands in storage keys, logs, metrics and paths.
+status check_key_id(std::string_view id);
+status check_key_version(std::string_view version);
+// Of two keys that unequal_limits found.
+std::string words_about_unequal_limits(const client_key &, const client_key &);
 
 }  // namespace hive::tenancy

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cctype>
 #include <utility>
 
@@ -57,8 +58,7 @@ TEST(auth_file, no_section_and_an_empty_file_mean_no_authentication) {
 TEST(auth_file, what_is_wrong_is_refused_with_its_line_and_without_a_hash) {
   const std::pair<std::string, const char *> cases[] = {
       {"- a\n", "auth.yaml:1: a list stands where a map (key: value) is needed\n"},
-      {"api: {mode: keys}\n", "auth.yaml:1: api.mode: \"keys\" is no mode; use none or api-key\n"},
-      {"api: {mode: dynamic}\n", "auth.yaml:1: api.mode: \"dynamic\" is not supported in this release; use api-key and list the keys here\n"},
+      {"api: {mode: keys}\n", "auth.yaml:1: api.mode: \"keys\" is no mode; use none, api-key or dynamic\n"},
       {"api: {mode: [a]}\n", "auth.yaml:1: api.mode: text is needed here\n"},
       {"admin: {mode: open}\n", "auth.yaml:1: admin.mode: \"open\" is no mode; use none or api-key\n"},
       {"api: {mode: api-key}\n", "auth.yaml:1: api: the mode api-key needs at least one entry under keys\n"},
@@ -80,6 +80,12 @@ TEST(auth_file, what_is_wrong_is_refused_with_its_line_and_without_a_hash) {
       {key("      models: [a, ''] \n"),
        "auth.yaml:7: api.keys[0].models: an empty text is no model; without a restriction leave the list out (key sk-...kPNE)\n"},
       {key("      enabled: yes\n"), "auth.yaml:7: api.keys[0].enabled: \"yes\" is neither true nor false; write one of the two\n"},
+      {key("      max_parallel_requests: -1\n"),
+       "auth.yaml:7: api.keys[0].max_parallel_requests: -1 is negative; it must be >= 0, and 0 means unlimited (key sk-...kPNE)\n"},
+      {key("      max_parallel_requests_per_model: 4294967296\n"),
+       "auth.yaml:7: api.keys[0].max_parallel_requests_per_model: out of range; 0 means unlimited (key sk-...kPNE)\n"},
+      {key("      when_parallel_full: queue\n"),
+       "auth.yaml:7: api.keys[0].when_parallel_full: \"queue\" is no choice; use reject or wait (key sk-...kPNE)\n"},
       {key("      max_occupancy_share: 1.5\n"),
        "auth.yaml:7: api.keys[0].max_occupancy_share: 1.5 is no share; it must be between 0 (unset) and 1 (key sk-...kPNE)\n"},
       {key("      quota: {requests_per_minute: -1}\n"), "auth.yaml:7: api.keys[0].quota.requests_per_minute: -1 is negative; it must be >= 0, "
@@ -189,6 +195,57 @@ TEST(auth_file, the_models_of_a_quota_beat_the_list) {
   EXPECT_EQ(k.models, (std::vector<std::string>{"y", "z"}));
   EXPECT_TRUE(k.per_model_quota);
   EXPECT_TRUE(d.warnings.empty());
+}
+
+TEST(auth_file, how_many_requests_at_once_and_what_then_are_read) {
+  const auto d = parsed(key("      max_parallel_requests: 8\n      max_parallel_requests_per_model: 2\n      when_parallel_full: wait\n"), true);
+  ASSERT_NE(d.keys, nullptr) << all(d);
+  const client_key &k = d.keys->keys()[0];
+  EXPECT_EQ(k.max_parallel_requests, 8u);
+  EXPECT_EQ(k.max_parallel_requests_per_model, 2u);
+  EXPECT_TRUE(k.parallel_waits);
+  const auto plain = parsed(key("      when_parallel_full: reject\n"));
+  ASSERT_NE(plain.keys, nullptr) << all(plain);
+  EXPECT_EQ(plain.keys->keys()[0].max_parallel_requests, 0u);
+  EXPECT_FALSE(plain.keys->keys()[0].parallel_waits);
+}
+
+TEST(auth_file, dynamic_starts_without_keys_and_needs_an_admin_key) {
+  const auto d = parsed("api: {mode: dynamic}\n");
+  ASSERT_NE(d.keys, nullptr) << all(d);
+  EXPECT_EQ(d.keys->mode(), auth_mode::dynamic);
+  EXPECT_TRUE(d.keys->keys().empty());
+  EXPECT_TRUE(d.admin_key_required);
+  EXPECT_TRUE(parsed("api: {mode: dynamic}\nadmin: {mode: none}\n").admin_key_required);
+  const auto listed = parsed(key().replace(13, 7, "dynamic"));
+  ASSERT_NE(listed.keys, nullptr) << all(listed);
+  EXPECT_TRUE(listed.keys->keys().empty());
+  ASSERT_EQ(listed.warnings.size(), 1u);
+  EXPECT_NE(listed.warnings[0].find("they open nothing"), std::string::npos);
+}
+
+// An empty file and one that says none are told apart: the second is meant.
+TEST(auth_file, says_whether_it_named_the_mode) {
+  for (const char *text : {"", "api:\n", "api: {mode: \"\"}\n", "admin: {mode: api-key}\n"}) EXPECT_FALSE(parsed(text).mode_given) << text;
+  for (const std::string &text : {std::string("api: {mode: none}\n"), key()}) EXPECT_TRUE(parsed(text).mode_given) << text;
+}
+
+TEST(auth_file, keys_of_one_owner_with_different_shared_limits_are_told_once) {
+  const auto with = [](const std::string &owner, const std::string &quota, const std::string &more = {}) {
+    return key("      quota: {" + quota + "}\n    - key_hash: " + other + "\n      metadata: {name: n, owner: " + owner +
+               "}\n      quota: {requests_per_minute: 5}\n" + more);
+  };
+  const auto told = [](const std::string &text) {
+    const auto d = parsed(text);
+    EXPECT_NE(d.keys, nullptr) << all(d);
+    return std::count_if(d.warnings.begin(), d.warnings.end(), [](const std::string &w) { return w.find("differ in") != std::string::npos; });
+  };
+  EXPECT_EQ(told(with("acme", "requests_per_minute: 6")), 1);
+  EXPECT_EQ(told(with("acme", "requests_per_minute: 5, tokens_per_day: 1")), 1);
+  EXPECT_EQ(told(with("acme", "requests_per_minute: 5")), 0);
+  EXPECT_EQ(told(with("acme", "requests_per_minute: 5, input_tokens_per_minute: 7")), 0) << "that one is each key's own";
+  EXPECT_EQ(told(with("beta", "requests_per_minute: 6")), 0);
+  EXPECT_EQ(told(with("acme", "requests_per_minute: 6", "      enabled: false\n")), 0);
 }
 
 TEST(auth_file, a_preview_that_is_the_key_is_told_and_forgotten) {

@@ -19,11 +19,14 @@ struct model_quota {
   std::string model;
   uint64_t requests_per_minute_per_replica = 0;  // times the healthy agents that serve the model
   uint64_t tokens_per_day = 0;
+
+  bool operator==(const model_quota &) const = default;
 };
 
 struct client_key {
   digest32 hash{};                          // SHA-256 of the whole key text
-  std::string id;                           // for audit and metrics: the first 12 hex digits of the hash; "" in mode none
+  std::string id;                           // for audit and metrics: the first 12 hex digits of the hash, in mode dynamic the
+                                            // id of the entry; "" in mode none
   std::string preview;                      // "sk-...abcd", for people; may be ""
   std::string name;
   std::string tenant;                       // metadata.owner; "default" in mode none
@@ -51,6 +54,7 @@ struct client_key {
     return models.empty() || std::binary_search(models.begin(), models.end(), model);
   }
   bool usable_at(uint64_t unix_ms) const { return enabled && unix_ms < expires_unix_ms; }
+  bool operator==(const client_key &) const = default;
 };
 
 }  // namespace hive::tenancy

@@ -3,8 +3,10 @@
 #include <bit>
 #include <cassert>
 #include <cstring>
+#include <map>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "base/text.hpp"
@@ -28,16 +30,23 @@ keyring::keyring(auth_mode mode, std::vector<client_key> keys) : mode_(mode), ke
   if (mode_ == auth_mode::none) return;
   slots_.resize(std::bit_ceil(2 * keys_.size() + 1));
   const size_t mask = slots_.size() - 1;
-  std::set<std::string> ids;
+  name_keys();
   for (size_t i = 0; i < keys_.size(); ++i) {
     assert(find(keys_[i].hash) == nullptr);
-    const std::string hex = to_hex(keys_[i].hash);
-    size_t length = shortest_id;
-    while (!ids.insert(hex.substr(0, length)).second) ++length;
-    keys_[i].id = hex.substr(0, length);
     size_t at = place_of(keys_[i].hash) & mask;
     while (slots_[at] != 0) at = (at + 1) & mask;
     slots_[at] = static_cast<uint32_t>(i + 1);
+  }
+}
+
+void keyring::name_keys() {
+  std::set<std::string> ids;
+  for (client_key &key : keys_) {
+    if (!key.id.empty()) continue;
+    const std::string hex = to_hex(key.hash);
+    size_t length = shortest_id;
+    while (!ids.insert(hex.substr(0, length)).second) ++length;
+    key.id = hex.substr(0, length);
   }
 }
 
@@ -47,8 +56,9 @@ std::shared_ptr<const keyring> keyring::open_to_all() {
   return std::shared_ptr<const keyring>(new keyring(auth_mode::none, {std::move(everybody)}));
 }
 
-std::shared_ptr<const keyring> keyring::of(std::vector<client_key> keys) {
-  return std::shared_ptr<const keyring>(new keyring(auth_mode::api_key, std::move(keys)));
+std::shared_ptr<const keyring> keyring::of(std::vector<client_key> keys, auth_mode mode) {
+  assert(mode != auth_mode::none);
+  return std::shared_ptr<const keyring>(new keyring(mode, std::move(keys)));
 }
 
 const client_key *keyring::find(const digest32 &hash) const {
@@ -69,6 +79,21 @@ admission keyring::admit(std::span<const http::field> fields, uint64_t unix_ms) 
   const client_key *key = find(sha256(given.token));
   if (key == nullptr || !key->usable_at(unix_ms)) return {nullptr, denial::refused, true};
   return {caller(shared_from_this(), key), denial::none, true};
+}
+
+std::vector<std::pair<const client_key *, const client_key *>> unequal_limits(const keyring &ring) {
+  std::map<std::string_view, std::pair<const client_key *, bool>> first;  // of each owner, and whether it was told
+  std::vector<std::pair<const client_key *, const client_key *>> out;
+  for (const client_key &key : ring.keys()) {
+    if (!key.enabled || key.per_model_quota) continue;
+    const auto [seen, fresh] = first.try_emplace(key.tenant, &key, false);
+    const client_key &other = *seen->second.first;
+    if (fresh || seen->second.second) continue;
+    if (key.requests_per_minute == other.requests_per_minute && key.tokens_per_day == other.tokens_per_day) continue;
+    seen->second.second = true;
+    out.emplace_back(&other, &key);
+  }
+  return out;
 }
 
 }  // namespace hive::tenancy

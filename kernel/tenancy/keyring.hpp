@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "http/message.hpp"
@@ -12,7 +13,7 @@
 
 namespace hive::tenancy {
 
-enum class auth_mode : uint8_t { none, api_key };
+enum class auth_mode : uint8_t { none, api_key, dynamic };
 
 enum class denial : uint8_t {
   none,
@@ -33,8 +34,8 @@ class keyring : public std::enable_shared_from_this<keyring> {
  public:
   // Mode none: everybody is tenant "default" and may use everything.
   static std::shared_ptr<const keyring> open_to_all();
-  // Mode api-key. Hashes must differ. Gives each key its id.
-  static std::shared_ptr<const keyring> of(std::vector<client_key> keys);
+  // Mode api-key or dynamic. Hashes must differ. Gives each key that has none its id.
+  static std::shared_ptr<const keyring> of(std::vector<client_key> keys, auth_mode mode = auth_mode::api_key);
 
   auth_mode mode() const { return mode_; }
   std::span<const client_key> keys() const { return keys_; }
@@ -47,10 +48,14 @@ class keyring : public std::enable_shared_from_this<keyring> {
 
  private:
   keyring(auth_mode mode, std::vector<client_key> keys);
+  void name_keys();
 
   auth_mode mode_;
   std::vector<client_key> keys_;
   std::vector<uint32_t> slots_;     // open addressing, a power of two; index + 1, 0 = free
 };
+
+// For each owner whose enabled keys differ in the limits that all of them share: two of those keys.
+std::vector<std::pair<const client_key *, const client_key *>> unequal_limits(const keyring &);
 
 }  // namespace hive::tenancy

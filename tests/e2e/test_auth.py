@@ -182,7 +182,7 @@ def test_a_reload_changes_keys_without_cutting_a_stream_and_a_bad_file_changes_n
         assert see(BETA) == 200
         assert [l for l in lines if l][-1] == "data: [DONE]"
     kept = "the client keys stay as they were"
-    for bad in ("", "api: {mode: none}\n", "api: [\n", auth_yaml("    - {key_hash: zz}\n"), DEFAULT.replace("api-key", "dynamic")):
+    for bad in ("", "api: {}\n", "api: [\n", auth_yaml("    - {key_hash: zz}\n"), DEFAULT.replace("api-key", "dynamic")):
         reload(bad, kept)
         assert (see(ACME), see(BETA)) == (401, 200), bad
     path.unlink()

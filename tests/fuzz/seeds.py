@@ -488,8 +488,16 @@ def auth_files():
     return {f"{name}-{strict}": bytes([strict]) + text.encode() for name, text in texts.items() for strict in ((0, 1) if name in ("quota", "unknown") else (0,))}
 
 
+def key_entries():
+    start = '{"key_hash":"' + "ab" * 32 + '","owner":"o","name":"n"'
+    texts = {"small": start + "}", "whole": start + ',"id":"k","version":"1","key_preview":"sk-...abcd","enabled":true,"expires_at":"2027-01-02T00:00:00.5+02:00","allowed_models":["b","a"],"max_occupancy_share":0.4,"priority":-3,"max_parallel_requests":8,"max_parallel_requests_per_model":2,"when_parallel_full":"wait","quota":{"requests_per_minute":5,"tokens_per_day":7,"input_tokens_per_minute":9,"output_tokens_per_minute":1}}',
+             "per-model": start + ',"allowed_models":["x"],"quota":{"per_model":{"m":{"requests_per_minute_per_replica":1,"tokens_per_day":0}}}}', "mixed": start + ',"quota":{"tokens_per_day":5,"per_model":{"m":{"requests_per_minute_per_replica":1,"tokens_per_day":0}}}}',
+             "unknown": start + ',"models":[]}', "share": start + ',"max_occupancy_share":1.5}', "deep": start + ',"quota":' + '[' * 12 + ']' * 12 + '}', "no-hash": '{"owner":"o","name":"n"}', "list": "[]", "null": "null", "reserved": start + ',"id":"version"}', "large": start + ',"quota":{"tokens_per_day":18446744073709551615}}', "control": start.replace('"n"', '"a\\u0000b"') + "}"}
+    return {f"{name}-{how}": bytes([how]) + text.encode() for name, text in texts.items() for how in ((0, 1, 2) if name in ("small", "whole", "unknown") else (2,))}
+
+
 TARGETS = {
-    "translate": translations, "usage_ask": usage_ask, "form": forms, "credential": credentials, "auth_file": auth_files,
+    "translate": translations, "usage_ask": usage_ask, "form": forms, "credential": credentials, "auth_file": auth_files, "key_entry": key_entries,
     "http_request_head": request_heads, "http_answer_head": answers, "http_body": bodies, "request_json": request_json, "sse": streams, "usage_json": usage_json, "yaml": yaml, "policy": policies, "settings": settings, "link_record": link_records,
     "link_message": link_messages, "identity": identities, "engine_vllm": lambda: engine("vllm"), "engine_llamacpp": lambda: engine("llamacpp"), "engine_openai": lambda: engine("openai"), "route": routes, "address": addresses, "http_server": http_server, "http_client": http_client,
     "link_session": link_session, "plugin_answer": plugin_answers,

@@ -1,0 +1,57 @@
+// Who may come in: the client keys and the admin keys of a router process, from their files and, in mode dynamic, from the registry
+// that the admin API writes. Control thread.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "apps/client_keys.hpp"
+#include "base/loop.hpp"
+#include "fleet/storage_thread.hpp"
+#include "tenancy/key_registry.hpp"
+
+namespace hive::apps {
+
+class access {
+ public:
+  using ring = std::shared_ptr<const tenancy::keyring>;
+
+  // Both outlive this.
+  access(const config::router_settings &settings, loop &control) : settings_(settings), control_(control) {}
+
+  // Reads the files. An error stops the start.
+  status start();
+  // In mode dynamic takes up the keys that the admin API wrote before; waits for the storage, which outlives this.
+  status restore(fleet::storage_thread &);
+
+  // What both are for from now on; before that nothing is asked and nobody is told. `fits`: whether these keys would do with the policies
+  // of the moment. `publish`: gives keys to every worker, and calls back here when all of them use it.
+  void serve(std::function<status(const tenancy::keyring &)> fits, std::function<void(ring, std::function<void()>)> publish,
+             std::function<void(const std::vector<config::admin_key> &)> publish_admin);
+
+  // SIGHUP: the files again, in mode dynamic those of the admin keys alone. Nothing changes unless all of them are good; the log says
+  // what came of it. Whether they were; empty when there is no file to read.
+  std::optional<bool> reload();
+
+  const ring &keys() const { return keys_; }
+  const std::vector<config::admin_key> &admin_keys() const { return admin_keys_; }
+  tenancy::key_registry *registry() { return registry_.get(); }   // null: the mode is not dynamic
+
+ private:
+  status read_again();
+  status may_become(const tenancy::auth_document &) const;
+
+  const config::router_settings &settings_;
+  loop &control_;
+  ring keys_;
+  std::vector<config::admin_key> admin_keys_;
+  std::unique_ptr<tenancy::stored_keys> stored_;
+  std::unique_ptr<tenancy::key_registry> registry_;
+  std::function<status(const tenancy::keyring &)> fits_;
+  std::function<void(ring, std::function<void()>)> publish_;
+  std::function<void(const std::vector<config::admin_key> &)> publish_admin_;
+};
+
+}  // namespace hive::apps
