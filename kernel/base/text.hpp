@@ -35,7 +35,7 @@ std::string lower(std::string_view text);
 // The name with the smallest edit distance, if that is at most a third of its length (at least 2).
 std::string nearest(std::string_view name, std::span<const std::string> names);
 
-// Constant time in the length of the longer one.
+// In a time that depends on their lengths alone; texts of different lengths are told apart at once.
 bool equal_secret(std::string_view a, std::string_view b);
 
 }  // namespace hive

@@ -1,7 +1,6 @@
 #include "observe/log.hpp"
 
 #include <spdlog/formatter.h>
-#include <spdlog/sinks/stdout_color_sinks.h>
 
 #include <array>
 #include <chrono>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "base/text.hpp"
+#include "observe/stderr_sink.hpp"
 
 namespace hive::observe {
 namespace {
@@ -111,7 +111,7 @@ using level_map = std::map<std::string, spdlog::level::level_enum, std::less<>>;
 
 struct state {
   std::mutex mutex;  // guards the maps and the default level; loggers and the sink lock for themselves
-  std::shared_ptr<spdlog::sinks::stderr_color_sink_mt> sink = std::make_shared<spdlog::sinks::stderr_color_sink_mt>();
+  std::shared_ptr<stderr_sink> sink = std::make_shared<stderr_sink>();
   std::map<std::string, std::shared_ptr<spdlog::logger>, std::less<>> loggers;
   level_map levels;
   spdlog::level::level_enum level = spdlog::level::info;
@@ -188,6 +188,8 @@ status start_logging(const log_options &options) {
 }
 
 void stop_logging() { shared().sink->flush(); }
+
+uint64_t log_lines_lost() { return shared().sink->lost(); }
 
 spdlog::logger &log(std::string_view subsystem) {
   const std::string_view name = real_name(subsystem);

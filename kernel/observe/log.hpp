@@ -6,6 +6,7 @@
 
 #include <spdlog/logger.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -23,6 +24,7 @@ struct log_options {
 // Call once, early. Unknown subsystem or level names are an error that names the valid ones.
 status start_logging(const log_options &);
 void stop_logging();  // flushes
+uint64_t log_lines_lost();  // stderr did not take them; nobody waits for it (stderr_sink.hpp)
 
 // The logger of a subsystem; created on first use. Keep the reference.
 spdlog::logger &log(std::string_view subsystem);

@@ -1,6 +1,13 @@
 #include "observe/log.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <string>
+
+#include "base/clock.hpp"
 
 namespace hive::observe {
 namespace {
@@ -47,6 +54,54 @@ TEST(log, text_lines_are_one_line_each_and_coloured_on_demand) {
   const std::string plain = logged({.format = "nocolor", .peer_id = "12D3"}, write);
   EXPECT_TRUE(plain.ends_with(" error agent one\\ntwo peer_id=12D3\n")) << plain;
   EXPECT_NE(logged({.format = "color"}, write).find("\x1b["), std::string::npos);
+}
+
+// What stderr is while one of these lives.
+class pipe_as_stderr {
+ public:
+  pipe_as_stderr() : before_(::dup(STDERR_FILENO)) {
+    EXPECT_EQ(::pipe2(ends_, O_CLOEXEC), 0);
+    ::fcntl(ends_[0], F_SETFL, O_NONBLOCK);
+    ::dup2(ends_[1], STDERR_FILENO);
+  }
+  ~pipe_as_stderr() {
+    ::dup2(before_, STDERR_FILENO);
+    for (const int fd : {before_, ends_[0], ends_[1]}) ::close(fd);
+  }
+  std::string read() {
+    std::string out;
+    char block[65536];
+    for (ssize_t n; (n = ::read(ends_[0], block, sizeof block)) > 0;) out.append(block, static_cast<size_t>(n));
+    return out;
+  }
+
+ private:
+  int before_, ends_[2];
+};
+
+// Naive variant: a plain write, which stops the first thread that logs and with it all its requests.
+TEST(log, a_pipe_that_nobody_reads_stops_nobody_and_what_was_lost_is_told) {
+  ASSERT_TRUE(start_logging({.format = "nocolor"}).ok());
+  const uint64_t lost_before = log_lines_lost();
+  constexpr uint64_t lines = 3000;
+  std::string first, then;
+  uint64_t took = 0;
+  {
+    pipe_as_stderr pipe;
+    const std::string text(200, 'x');
+    const uint64_t began = now_ns();
+    for (uint64_t i = 0; i < lines; ++i) log("router").info("{}", text);
+    took = now_ns() - began;
+    first = pipe.read();
+    log("router").info("taken again");
+    then = pipe.read();
+  }
+  EXPECT_LT(took, 10 * ns_per_s);
+  const uint64_t lost = log_lines_lost() - lost_before;
+  EXPECT_GT(lost, lines / 2);
+  EXPECT_EQ(static_cast<uint64_t>(std::count(first.begin(), first.end(), '\n')), lines - lost) << "whole lines only";
+  EXPECT_NE(then.find(" warn kernel " + std::to_string(lost) + " log line(s) were lost"), std::string::npos) << then;
+  EXPECT_TRUE(then.ends_with(" info router taken again\n")) << then;
 }
 
 }  // namespace
