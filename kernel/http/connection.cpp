@@ -28,8 +28,8 @@ struct counted_body {
   byte_claim claim;
 };
 
-connection::connection(server_core &core, loop_socket socket, std::string client_address)
-    : core_(&core), socket_(std::move(socket)), client_address_(std::move(client_address)), claim_(core.limits.memory) {
+connection::connection(server_core &core, loop_socket socket, std::string client_address, bool counted)
+    : core_(&core), socket_(std::move(socket)), client_address_(std::move(client_address)), counted_(counted), claim_(core.limits.memory) {
   core.connections.push_back(*this);
   intrusive_ptr_add_ref(this);  // of being open; shut() gives it back
   ++core.counters.open;
@@ -57,8 +57,27 @@ std::string_view server_core::date_line() {
 
 void connection::start() {
   in_.resize(small_buffer);
+  if (core_->tls) {
+    tls_ = std::make_unique<tls_channel>(core_->tls, socket_.native_handle());
+    input_ = input::secure;
+    head_began_ns_ = now_ns();
+    await_input(head_began_ns_ + core_->limits.handshake_timeout_ns);
+    return secure();
+  }
   await_input(now_ns() + core_->limits.idle_timeout_ns);
   read_more();
+}
+
+uint64_t connection::body_deadline_ns() const {
+  const server_limits &limits = core_->limits;
+  const uint64_t silent = now_ns() + limits.body_idle_timeout_ns;
+  if (limits.body_bytes_per_s == 0) return silent;
+  return std::min(silent, body_began_ns_ + limits.body_idle_timeout_ns + body_wire_bytes_ * ns_per_s / limits.body_bytes_per_s);
+}
+
+void connection::begin_body() {
+  body_began_ns_ = now_ns();
+  body_wire_bytes_ = 0;
 }
 
 // The timer is moved only when it would fire too late; a firing before the deadline re-arms it (see on_read_timer).
@@ -81,11 +100,19 @@ void connection::on_read_timer() {
     return;
   }
   try {
-    if (input_ == input::linger || (input_ == input::head && buffered() == 0) || discard_body_) {
+    if (input_ == input::secure) {
+      ++core_->counters.handshake_timeouts;
+      close();
+    } else if (input_ == input::linger || discard_body_) {
+      close();
+    } else if (input_ == input::head && buffered() == 0) {
+      ++core_->counters.idle_timeouts;
       close();
     } else if (input_ == input::head) {
+      ++core_->counters.header_timeouts;
       refuse(408, "the request head was not complete in time");
     } else if (input_ == input::body) {
+      ++core_->counters.body_timeouts;
       body_failed(body_error::timed_out);
       deliver_failure();
     }
@@ -100,9 +127,8 @@ void connection::read_more() {
   if (input_ == input::body && decoder_.is_length() && buffered() == 0 && !discard_body_) {
     const size_t want = static_cast<size_t>(std::min<uint64_t>(decoder_.remaining(), body_step));
     body_->resize(body_size_ + want);
-    reading_ = reading_into_body_ = true;
-    socket_.async_read_some(boost::asio::buffer(body_->data() + body_size_, want), read_done{self_ptr(this)});
-    return;
+    reading_into_body_ = true;
+    return read_into(body_->data() + body_size_, want);
   }
   if (in_begin_ == in_end_) {
     in_begin_ = in_end_ = 0;
@@ -121,8 +147,14 @@ void connection::read_more() {
     in_.resize(in_.size() * 4);
   }
   count_bytes();
+  read_into(in_.data() + in_end_, in_.size() - in_end_);
+}
+
+// What a lingering connection still sends is thrown away: it need not be decrypted for that.
+void connection::read_into(char *at, size_t size) {
   reading_ = true;
-  socket_.async_read_some(boost::asio::buffer(in_.data() + in_end_, in_.size() - in_end_), read_done{self_ptr(this)});
+  if (tls_ != nullptr && input_ != input::linger) return read_secured(at, size, false);
+  socket_.async_read_some(boost::asio::buffer(at, size), read_done{self_ptr(this)});
 }
 
 void connection::on_read(const boost::system::error_code &error, size_t n) {
@@ -144,10 +176,11 @@ void connection::on_read(const boost::system::error_code &error, size_t n) {
     if (lingered_ > linger_bytes) return close();
     return read_more();
   }
+  if (input_ == input::body) body_wire_bytes_ += n;
   if (into_body && input_ == input::body) {
     decoder_.decode({body_->data() + body_size_, n});
     body_size_ += n;
-    await_input(now_ns() + core_->limits.body_idle_timeout_ns);
+    await_input(body_deadline_ns());
     if (decoder_.done()) finish_body();
     else if (!count_body()) body_failed(body_error::over_budget);
   } else if (!into_body) {  // else: the tail of a body that has failed already
@@ -155,7 +188,7 @@ void connection::on_read(const boost::system::error_code &error, size_t n) {
       head_began_ns_ = now_ns();
       await_input(head_began_ns_ + core_->limits.header_timeout_ns);
     }
-    if (input_ == input::body) await_input(now_ns() + core_->limits.body_idle_timeout_ns);
+    if (input_ == input::body) await_input(body_deadline_ns());
     in_end_ += n;
   }
   process();
@@ -226,7 +259,8 @@ bool connection::take_head() {
     decoder_.start_length(h.content_length.value_or(0));
   }
   input_ = has_body ? input::held : input::done;
-  close_after_ = !h.keep_alive || core_->draining;
+  const uint32_t most = core_->limits.max_requests;
+  close_after_ = !h.keep_alive || core_->draining || (most != 0 && ++requests_ >= most);
   suppress_body_ = h.method == "HEAD";
   continue_sent_ = false;
   serving_ = true;
@@ -253,7 +287,8 @@ void connection::read_body(uint64_t limit, bool sheds) {
   if (h.chunked) decoder_.start_chunked(limit);
   input_ = input::body;
   if (decoder_.done()) return;
-  await_input(now_ns() + core_->limits.body_idle_timeout_ns);
+  begin_body();
+  await_input(body_deadline_ns());
   if (h.expect_continue && buffered() == 0 && !continue_sent_) {
     out_ += "HTTP/1.1 100 Continue\r\n\r\n";
     flush();

@@ -23,6 +23,7 @@
 #include "http/decoder.hpp"
 #include "http/head.hpp"
 #include "http/server.hpp"
+#include "http/tls_server.hpp"
 
 namespace hive::http {
 
@@ -35,6 +36,7 @@ struct server_core {
   service &handler;
   server_limits limits;
   server_counters counters;
+  std::shared_ptr<const tls_identity> tls;  // of the next connection
   detail::hook_list connections;
   size_t busy = 0;
   bool draining = false;
@@ -64,7 +66,8 @@ struct server_core {
 
 class connection final : public exchange, private detail::hook {
  public:
-  connection(server_core &, loop_socket, std::string client_address);
+  // `counted`: the address has been entered into the server's peer_limit.
+  connection(server_core &, loop_socket, std::string client_address, bool counted = false);
   ~connection();
   void start();
   void close_if_idle();
@@ -93,7 +96,7 @@ class connection final : public exchange, private detail::hook {
   }
   using self_ptr = boost::intrusive_ptr<connection>;
 
-  enum class input { head, held, body, done, linger, closed };   // held: a body nobody has asked for
+  enum class input { secure, head, held, body, done, linger, closed };   // secure: TLS's handshake; held: a body nobody has asked for
   enum class output { none, streaming, ended };
 
   struct turn final : turn_task {
@@ -109,6 +112,10 @@ class connection final : public exchange, private detail::hook {
   };
   struct read_done;
   struct write_done;
+  template <class F>
+  struct socket_ready;
+  template <class F>
+  void when(tls_step wanted, F then);   // calls it when the socket is ready for that
 
   // connection.cpp: reading
   void read_more();
@@ -126,6 +133,8 @@ class connection final : public exchange, private detail::hook {
   void next_request();
   void on_read_timer();
   void await_input(uint64_t deadline_ns);
+  uint64_t body_deadline_ns() const;
+  void begin_body();
   size_t buffered() const { return in_end_ - in_begin_; }
   void guard_exception();
 
@@ -142,6 +151,17 @@ class connection final : public exchange, private detail::hook {
   void watch_write();              // the socket has taken bytes, and there are more
   uint64_t write_look_ns() const { return core_->limits.write_stall_timeout_ns / 4; }
   void start_linger();
+  bool said_goodbye();             // else it is under way, and after_flush() comes again
+
+  // connection_tls.cpp: the same over TLS
+  void secure();
+  void on_plain_http();
+  void read_into(char *at, size_t size);
+  void read_secured(char *at, size_t size, bool wait_first);
+  void on_secured_read(tls_progress);
+  void send_secured();
+  void wait_to_send(tls_step wanted);
+  void on_goodbye_ready();
   void close() { shut(gone::failed); }
   // Pipelined requests wait, because their client does not take the answers that are there.
   bool held_back() const { return input_ == input::head && writing_ && out_.size() >= max_unsent && buffered() > 0; }
@@ -164,6 +184,7 @@ class connection final : public exchange, private detail::hook {
 
   server_core *core_;
   loop_socket socket_;
+  std::unique_ptr<tls_channel> tls_;   // null: plain
   std::string client_address_;
   std::string added_fields_;      // to the answer of the current request
   long references_ = 0;
@@ -173,6 +194,9 @@ class connection final : public exchange, private detail::hook {
   size_t in_begin_ = 0, in_end_ = 0;
   size_t head_searched_ = 0;
   uint64_t head_began_ns_ = 0;
+  const bool counted_;            // in the server's peer_limit
+  bool cut_ = false;              // the answer was aborted: its end must not look like one
+  uint32_t requests_ = 0;
   bool reading_ = false;
   bool reading_into_body_ = false;
   bool input_ended_ = false;      // the client shut down its side and that is allowed
@@ -184,6 +208,7 @@ class connection final : public exchange, private detail::hook {
   uint64_t body_limit_ = 0;
   bool body_sheds_ = false;
   size_t body_size_ = 0;          // received; body_ may be longer while a read is under way
+  uint64_t body_began_ns_ = 0, body_wire_bytes_ = 0;
   bool want_failure_ = false;
   body_error failure_ = body_error::malformed;
   bool dropped_ = false;          // drop() was called

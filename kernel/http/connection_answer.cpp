@@ -6,6 +6,7 @@
 
 #include "base/text.hpp"
 #include "http/connection.hpp"
+#include "http/peer_limit.hpp"
 
 namespace hive::http {
 
@@ -149,7 +150,7 @@ void connection::end() {
 
 void connection::abort() {
   if (input_ == input::closed || output_ == output::ended) return;
-  close_after_ = true;
+  close_after_ = cut_ = true;
   finish_answer();
 }
 
@@ -160,6 +161,7 @@ void connection::finish_answer() {
     if (body_can_be_discarded()) {
       input_ = input::body;
       discard_body_ = true;
+      begin_body();
       await_input(now_ns() + linger_ns);
     } else {
       close_after_ = true;
@@ -191,6 +193,7 @@ void connection::flush() {
 // Most answers fit the socket's buffer: what goes at once needs neither a completion nor a look at the sockets in between, and is
 // settled in the turn, where nobody who wrote is still on the stack.
 void connection::send_rest() {
+  if (tls_ != nullptr) return send_secured();
   boost::system::error_code error;
   const size_t n = socket_.write_some(boost::asio::buffer(sending_.data() + sent_, sending_.size() - sent_), error);
   if (!error && sent_ + n == sending_.size()) {
@@ -259,7 +262,7 @@ void connection::return_buffers() {
 }
 
 void connection::after_flush() {
-  if (!close_after_ || output_ == output::streaming || serving_) return;
+  if (!close_after_ || output_ == output::streaming || serving_ || !said_goodbye()) return;
   if (input_ != input::done || buffered() > 0) {
     start_linger();
   } else {
@@ -303,6 +306,7 @@ void connection::start_linger() {
 void connection::shut(gone why) {
   if (input_ == input::closed) return;
   const self_ptr last_hold(this, false);  // the reference of being open
+  if (tls_ != nullptr && !cut_ && !serving_ && output_ != output::streaming && !writing_ && out_.empty()) tls_->say_goodbye();  // if it fits
   input_ = input::closed;
   read_timer_.disarm();
   write_timer_.disarm();
@@ -310,6 +314,7 @@ void connection::shut(gone why) {
   socket_.close(ignored);
   detail::hook::unlink();
   --core_->counters.open;
+  if (counted_) core_->limits.peers->leave(client_address_);
   const std::unique_ptr<responder> told = std::move(responder_);
   const bool was_serving = std::exchange(serving_, false);
   count_busy();
@@ -320,7 +325,7 @@ void connection::shut(gone why) {
 }
 
 void connection::close_if_idle() {
-  if (idle() && buffered() == 0 && !writing_ && out_.empty()) close();
+  if (input_ == input::secure || (idle() && buffered() == 0 && !writing_ && out_.empty())) close();
 }
 
 }  // namespace hive::http

@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 
 #include "http/connection.hpp"
+#include "http/peer_limit.hpp"
 
 namespace hive::http {
 
@@ -176,7 +177,13 @@ class server::impl {
     socket.non_blocking(true, error);
     socket.set_option(tcp::no_delay(true), error);
     ++core_.counters.accepted;
-    (new connection(core_, std::move(socket), text_of(peer.address())))->start();  // owns itself while open
+    std::string address = text_of(peer.address());
+    const auto entry = core_.limits.peers == nullptr ? peer_limit::entry::uncounted : core_.limits.peers->enter(address);
+    if (entry == peer_limit::entry::refused) {
+      ++core_.counters.refused_address;
+      return;
+    }
+    (new connection(core_, std::move(socket), std::move(address), entry == peer_limit::entry::counted))->start();  // owns itself while open
   }
 
   acceptor acceptor_;
@@ -194,6 +201,7 @@ server::~server() = default;
 status server::listen(const std::string &address, bool reuse_port) { return impl_->listen(address, reuse_port); }
 std::string server::address() const { return impl_->address_; }
 uint16_t server::port() const { return impl_->port_; }
+void server::use_tls(std::shared_ptr<const tls_identity> identity) { impl_->core_.tls = std::move(identity); }
 void server::stop_accepting() { impl_->stop_accepting(); }
 void server::drain() { impl_->core_.draining = true; }
 void server::close_idle() { impl_->close_idle(); }

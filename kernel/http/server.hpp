@@ -14,13 +14,20 @@
 
 namespace hive::http {
 
+class peer_limit;     // in peer_limit.hpp
+class tls_identity;   // in tls_server.hpp
+
 struct server_limits {
   size_t max_header_bytes = 32 * 1024;               // 431 beyond
+  uint64_t handshake_timeout_ns = 10 * ns_per_s;     // accepted to the end of its TLS handshake: closed
   uint64_t header_timeout_ns = 10 * ns_per_s;        // first byte of a head to its end: 408, close
   uint64_t idle_timeout_ns = 120 * ns_per_s;         // a kept connection with no request: closed
   uint64_t body_idle_timeout_ns = 30 * ns_per_s;     // between two reads of a body: 408, close
+  uint64_t body_bytes_per_s = 0;                     // a body that is slower, a first body_idle_timeout apart: likewise; 0 = any speed
   uint64_t write_stall_timeout_ns = 60 * ns_per_s;   // unwritten bytes and the client takes none: gone (client_slow)
   size_t max_connections = 10'000;                   // accepting pauses beyond
+  uint32_t max_requests = 0;                         // of one connection, which the last answer closes; 0 = any number
+  peer_limit *peers = nullptr;                       // connections of one address, which outlives the server. Null: any number
   bool half_close_is_gone = true;                    // a client that shuts down its sending side has left
   byte_share *memory = nullptr;                      // counts bodies and unsent answers; outlives them. Null: not counted
 };
@@ -101,12 +108,17 @@ struct server_counters {
   tally client_gone, client_slow;
   tally accept_failures;         // EMFILE and the like; accepting rests 100 ms after each
   tally limit_reached;           // times accepting stopped because max_connections were open
+  tally refused_address;         // connections shut at once because their address has as many as peer_limit lets it have
+  tally handshakes, handshakes_failed, handshake_timeouts;  // of TLS; a failed one is of a client that cannot or may not
+  tally idle_timeouts, header_timeouts, body_timeouts;
 };
 
 class server {
  public:
   server(loop &, service &, const server_limits &);
   ~server();  // ends every connection; responders get on_gone(shutdown)
+  // Of connections accepted from now on; null = none.
+  void use_tls(std::shared_ptr<const tls_identity>);
   // HOST:PORT, [IPv6]:PORT or :PORT (all addresses); port 0 = any. reuse_port lets several loops share the address.
   status listen(const std::string &address, bool reuse_port);
   std::string address() const;  // bound HOST:PORT

@@ -3,13 +3,17 @@
 
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <map>
 #include <memory>
 #include <stdexcept>
 #include <string>
 
+#include "base/test_folder.hpp"
 #include "http/server.hpp"
 #include "http/test_support.hpp"
+#include "http/tls_server.hpp"
+#include "http/tls_wire.hpp"
 
 namespace hive::http {
 
@@ -84,31 +88,71 @@ class script_service final : public service {
   test::loop_thread &thread_;
 };
 
-class server_test : public testing::Test {
+// A certificate of localhost in files.
+struct test_identity {
+  test_identity() {
+    certificate.write(files.certificate);
+    certificate.write_key(files.key);
+  }
+  std::shared_ptr<const tls_identity> load() const {
+    auto made = tls_identity::load(files);
+    EXPECT_TRUE(made) << made.why().text();
+    return made ? *made : nullptr;
+  }
+  test_folder folder;
+  test::own_certificate certificate{"DNS:localhost"};
+  tls_files files{folder.at("cert.pem"), folder.at("key.pem"), {}, false};
+};
+
+class server_bed : public testing::Test {
  protected:
   void start(const server_limits &limits = {}) {
+    std::signal(SIGPIPE, SIG_IGN);  // OpenSSL writes without MSG_NOSIGNAL
     thread_.on_loop([&] {
       server_ = std::make_unique<server>(thread_.get(), script_, limits);
+      if (over_tls_) server_->use_tls(mine_.load());
       const status listening = server_->listen("127.0.0.1:0", false);
       ASSERT_TRUE(listening) << listening.text();
       port_ = server_->port();
     });
   }
-  ~server_test() override {
+  ~server_bed() override {
     thread_.on_loop([&] { server_.reset(); });
   }
-  raw_socket connect(int receive_buffer = 0, int segment = 0) { return raw_socket::to(port_, receive_buffer, segment); }
+  raw_socket connect(int receive_buffer = 0, int segment = 0) {
+    raw_socket s = raw_socket::to(port_, receive_buffer, segment);
+    if (over_tls_) s.wear(std::make_unique<test::tls_wire>(s.fd(), test::tls_wishes{&mine_.certificate}));
+    return s;
+  }
   static std::string get(const std::string &path, const std::string &fields = "", const std::string &method = "GET") {
     return method + " " + path + " HTTP/1.1\r\nHost: h\r\n" + fields + "\r\n";
   }
   static std::string post(const std::string &path, const std::string &body, const std::string &fields = "") {
     return get(path, "Content-Length: " + std::to_string(body.size()) + "\r\n" + fields, "POST") + body;
   }
+  // A counter of the server once it is what it should be; what it is after a while, if it never is.
+  uint64_t counted(tally server_counters::*what, uint64_t wanted) {
+    uint64_t is = 0;
+    for (const uint64_t end = now_ns() + 5 * ns_per_s; now_ns() < end;) {
+      thread_.on_loop([&] { is = server_->counters().*what; });
+      if (is == wanted) break;
+    }
+    return is;
+  }
 
+  bool over_tls_ = false;
+  const test_identity mine_;
   test::loop_thread thread_;
   script_service script_{thread_};
   std::unique_ptr<server> server_;
   uint16_t port_ = 0;
 };
+
+// Everything a connection does it does over TLS, too: "plain" or "tls".
+class server_over : public server_bed, public testing::WithParamInterface<const char *> {
+ protected:
+  server_over() { over_tls_ = std::string(GetParam()) == "tls"; }
+};
+inline std::string name_of_wire(const testing::TestParamInfo<const char *> &each) { return each.param; }
 
 }  // namespace hive::http

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <condition_variable>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <stdexcept>
 #include <string>
@@ -24,10 +25,20 @@ namespace hive::http::test {
 
 inline constexpr int patience_ms = 10'000;
 
+// What a test may put between a raw_socket and its descriptor. A send and a receive may run on two threads.
+class wire_layer {
+ public:
+  virtual ~wire_layer() = default;
+  // Like those of a socket that does not block.
+  virtual ssize_t send(const void *, size_t) = 0;
+  virtual ssize_t receive(void *, size_t) = 0;
+  virtual void half_close() = 0;
+};
+
 class raw_socket {
  public:
   explicit raw_socket(int fd) : fd_(fd) {}
-  raw_socket(raw_socket &&other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  raw_socket(raw_socket &&other) noexcept : fd_(std::exchange(other.fd_, -1)), layer_(std::move(other.layer_)) {}
   ~raw_socket() { close(); }
   // `segment`: the largest TCP segment, as if the loopback were a network; 0 = the loopback's own 64 KiB.
   static raw_socket to(uint16_t port, int receive_buffer = 0, int segment = 0) {
@@ -43,10 +54,11 @@ class raw_socket {
     if (::connect(fd, reinterpret_cast<sockaddr *>(&a), sizeof a) != 0) throw std::runtime_error("connect");
     return raw_socket(fd);
   }
+  void wear(std::unique_ptr<wire_layer> layer) { layer_ = std::move(layer); }
   // False when the other side has reset the connection.
   bool send(std::string_view bytes) {
     while (!bytes.empty()) {
-      const ssize_t n = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      const ssize_t n = put(bytes, true);
       if (n <= 0) return false;
       bytes.remove_prefix(static_cast<size_t>(n));
     }
@@ -55,10 +67,10 @@ class raw_socket {
   // The same; calls `full` whenever the socket takes nothing more, before it waits.
   bool send(std::string_view bytes, const std::function<void()> &full) {
     while (!bytes.empty()) {
-      ssize_t n = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+      ssize_t n = put(bytes, false);
       if (n < 0 && errno == EAGAIN) {
         full();
-        n = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+        n = put(bytes, true);
       }
       if (n <= 0) return false;
       bytes.remove_prefix(static_cast<size_t>(n));
@@ -67,10 +79,9 @@ class raw_socket {
   }
   // One read, or "" at the end of the stream (ended() tells) or when patience runs out.
   std::string receive(int wait_ms = patience_ms) {
-    pollfd p{fd_, POLLIN, 0};
-    if (::poll(&p, 1, wait_ms) != 1) return {};
     std::string piece(65536, '\0');
-    const ssize_t n = ::recv(fd_, piece.data(), piece.size(), 0);
+    const ssize_t n = get(piece.data(), piece.size(), wait_ms);
+    if (n == nothing) return {};
     if (n <= 0) {
       ended_ = true;
       reset_ = n < 0;
@@ -82,8 +93,7 @@ class raw_socket {
   // At most n bytes, in one read.
   size_t take(size_t n) {
     std::string piece(n, '\0');
-    pollfd p{fd_, POLLIN, 0};
-    const ssize_t got = ::poll(&p, 1, patience_ms) == 1 ? ::recv(fd_, piece.data(), n, 0) : 0;
+    const ssize_t got = get(piece.data(), n, patience_ms);
     return got > 0 ? static_cast<size_t>(got) : 0;
   }
   std::string until(std::string_view mark) {
@@ -109,7 +119,10 @@ class raw_socket {
   int fd() const { return fd_; }
   bool ended() const { return ended_; }
   bool was_reset() const { return reset_; }
-  void half_close() { ::shutdown(fd_, SHUT_WR); }
+  void half_close() {
+    if (layer_) layer_->half_close();
+    else ::shutdown(fd_, SHUT_WR);
+  }
   void close() {
     if (fd_ >= 0) ::close(fd_);
     fd_ = -1;
@@ -121,7 +134,29 @@ class raw_socket {
   }
 
  private:
+  static constexpr ssize_t nothing = -2;
+
+  ssize_t put(std::string_view bytes, bool wait) {
+    if (!layer_) return ::send(fd_, bytes.data(), bytes.size(), wait ? MSG_NOSIGNAL : MSG_NOSIGNAL | MSG_DONTWAIT);
+    while (true) {
+      const ssize_t n = layer_->send(bytes.data(), bytes.size());
+      if (n >= 0 || errno != EAGAIN || !wait) return n;
+      pollfd p{fd_, POLLOUT, 0};
+      ::poll(&p, 1, patience_ms);
+    }
+  }
+  ssize_t get(void *into, size_t size, int wait_ms) {
+    while (true) {
+      if (layer_)
+        if (const ssize_t n = layer_->receive(into, size); n >= 0 || errno != EAGAIN) return n;
+      pollfd p{fd_, POLLIN, 0};
+      if (::poll(&p, 1, wait_ms) != 1) return nothing;
+      if (!layer_) return ::recv(fd_, into, size, 0);
+    }
+  }
+
   int fd_;
+  std::unique_ptr<wire_layer> layer_;
   std::string seen_;
   bool ended_ = false;
   bool reset_ = false;
