@@ -42,11 +42,7 @@ status access::restore(fleet::storage_thread &storage) {
     if (const status s = keys_apart(keys, admin_keys_, settings_.secrets); !s) return s;
     return fits_ ? fits_(keys) : status();
   };
-  around.publish = [this](ring keys, std::function<void()> everywhere) {
-    keys_ = std::move(keys);
-    if (publish_) publish_(keys_, std::move(everywhere));
-    else everywhere();
-  };
+  around.publish = [this](ring keys, std::function<void()> everywhere) { put_to_work(std::move(keys), std::move(everywhere)); };
   registry_ = std::make_unique<tenancy::key_registry>(std::move(around));
   if (const status s = registry_->restore(); !s) return s;
   keys_ = registry_->keys();
@@ -88,10 +84,19 @@ status access::read_again() {
   if (registry_ || settings_.auth_config_file.empty()) return {};
   if (found.keys->mode() == tenancy::auth_mode::none && keys_->mode() != tenancy::auth_mode::none)
     auth_log().warn("{} says api.mode none: the client API is open to everybody from now on", settings_.auth_config_file);
-  keys_ = found.keys;
-  if (publish_) publish_(keys_, [] {});
+  put_to_work(found.keys, [] {});
   tell_loaded(*keys_);
   return {};
+}
+
+void access::put_to_work(ring keys, std::function<void()> everywhere) {
+  retired_.push_back(std::exchange(keys_, std::move(keys)));
+  if (publish_) publish_(keys_, std::move(everywhere));
+  else everywhere();
+}
+
+void access::sweep() {
+  std::erase_if(retired_, [](const ring &old) { return old.use_count() == 1; });
 }
 
 status access::may_become(const tenancy::auth_document &found) const {

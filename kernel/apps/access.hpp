@@ -35,17 +35,23 @@ class access {
   // what came of it. Whether they were; empty when there is no file to read.
   std::optional<bool> reload();
 
+  // Once a second: frees the keys that were replaced and that no request began with any more. Here, because a worker that let go of the
+  // last of them would stand still for as long as tens of thousands of keys take.
+  void sweep();
+
   const ring &keys() const { return keys_; }
   const std::vector<config::admin_key> &admin_keys() const { return admin_keys_; }
   tenancy::key_registry *registry() { return registry_.get(); }   // null: the mode is not dynamic
 
  private:
   status read_again();
+  void put_to_work(ring, std::function<void()> everywhere);
   status may_become(const tenancy::auth_document &) const;
 
   const config::router_settings &settings_;
   loop &control_;
   ring keys_;
+  std::vector<ring> retired_;
   std::vector<config::admin_key> admin_keys_;
   std::unique_ptr<tenancy::stored_keys> stored_;
   std::unique_ptr<tenancy::key_registry> registry_;

@@ -89,6 +89,24 @@ TEST_F(who_may_come_in, both_files_count_or_neither) {
   EXPECT_EQ(published->find(sha256(client)), nullptr);
 }
 
+// A variant that drops them at once leaves the last reference, and the work of freeing, to a worker.
+TEST_F(who_may_come_in, replaced_keys_live_until_the_sweep_after_their_last_request) {
+  ASSERT_TRUE(start(listed(client), admin + "\n").ok());
+  auto request = doors->keys();
+  const std::weak_ptr<const tenancy::keyring> first = request;
+  ASSERT_TRUE(reload(listed("second"), admin + "\n"));
+  const std::weak_ptr<const tenancy::keyring> second = doors->keys();
+  ASSERT_TRUE(reload(listed("third"), admin + "\n"));
+  EXPECT_FALSE(second.expired());
+  doors->sweep();
+  EXPECT_TRUE(second.expired());
+  EXPECT_FALSE(first.expired()) << "a request began with it";
+  request.reset();
+  EXPECT_FALSE(first.expired());
+  doors->sweep();
+  EXPECT_TRUE(first.expired());
+}
+
 TEST_F(who_may_come_in, a_mode_that_lives_on_the_admin_api_needs_an_admin_key) {
   settings.allow_insecure_admin = true;
   for (const char *auth : {"api: {mode: dynamic}\n", "admin: {mode: api-key}\n"}) {

@@ -344,6 +344,7 @@ void router_app::housekeeping() {
     router_->sweep();
     directory_->forget_pools(now, settings_.remove_after.ns);
     exporter_.sweep();
+    access_->sweep();
     sample_drift();
     watch_storage();
     watch_accepting();

@@ -15,7 +15,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   for (const status &p : document.problems) must(!p && !p.text().empty(), "a problem says what");
   must((document.keys == nullptr) == !document.problems.empty(), "whole or not at all");
   if (!document.keys || document.keys->mode() == tenancy::auth_mode::none) return 0;  // everybody's stand-in has no hash
-  must(!document.keys->keys().empty(), "mode api-key has keys");
+  must(document.keys->keys().empty() == (document.keys->mode() == tenancy::auth_mode::dynamic), "mode api-key has keys, and the file has none of mode dynamic");
   for (const auto &key : document.keys->keys()) {
     must(document.keys->find(key.hash) == &key, "every key is found by its hash");
     must(!key.tenant.empty() && !key.name.empty(), "every key is somebody's");
