@@ -84,7 +84,10 @@ api::api(const api_options &options, api_subjects subjects) : options_(options),
 }
 
 void api::handle(admin_request request, std::function<void(admin_answer)> reply) {
-  on_.control.post([this, request = std::move(request), reply = std::move(reply)] { answer(request, reply); });
+  on_.control.post([this, request = std::move(request), reply = std::move(reply)] {
+    const bool keyed = protected_by_key() && authorized(request.authorization);
+    answer(request, actions_.watching(request, reply, keyed ? admin_key_id(request.authorization) : std::string()));
+  });
 }
 
 bool api::authorized(const std::string &header) const {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "admin/action_log.hpp"
 #include "admin/explain_api.hpp"
 #include "admin/policy_api.hpp"
 #include "base/digest.hpp"
@@ -49,6 +50,8 @@ class api final : public gateway::admin_port {
   bool opens(const std::string &authorization) const override { return authorized(authorization); }
   void handle(gateway::admin_request, std::function<void(gateway::admin_answer)> reply) override;
   bool protected_by_key() const { return !hashes_.empty(); }
+  // Where changes are written down; before the first request.
+  void audit_to(observe::audit_log *log) { actions_.write_to(log); }
 
  private:
   using reply_fn = std::function<void(gateway::admin_answer)>;
@@ -62,6 +65,7 @@ class api final : public gateway::admin_port {
   api_subjects on_;
   policy_api policies_;
   explain_api explain_;
+  action_log actions_;
   std::vector<digest32> hashes_;
 };
 

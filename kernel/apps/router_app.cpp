@@ -108,6 +108,7 @@ void router_app::make_audit() {
     o.block_ns = settings_.audit_block_limit.ns;
     o.write_seconds = exporter_.audit_write_seconds();
     audit_ = std::make_unique<observe::audit_log>(o);
+    api_->audit_to(audit_.get());
   }
   records_ = std::make_unique<admin::audit_trail>(exporter_, audit_.get(), *recent_);
 }
