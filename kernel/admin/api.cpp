@@ -110,11 +110,10 @@ uint64_t api::most_body_bytes(std::string_view method, std::string_view path) co
 
 void api::handle(admin_request request, std::function<void(admin_answer)> reply) {
   on_.control.post([this, request = std::move(request), reply = std::move(reply)]() mutable {
-    if (auto who = opens(request.authorization)) {
-      request.caller = *std::move(who);
-      return answer(request, reply, true);
-    }
-    answer(request, reply, false);
+    auto who = opens(request.authorization);
+    const bool opened = who.has_value();
+    if (opened) request.caller = *std::move(who);
+    answer(request, actions_.watching(request, reply), opened);
   });
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "admin/action_log.hpp"
 #include "admin/explain_api.hpp"
 #include "admin/key_api.hpp"
 #include "admin/policy_api.hpp"
@@ -58,6 +59,8 @@ class api final : public gateway::admin_port {
   // From the next request on. Control thread.
   void set_keys(std::vector<config::admin_key>);
   bool protected_by_key() const { return !keys_now()->empty(); }
+  // Where changes are written down; before the first request.
+  void audit_to(observe::audit_log *log) { actions_.write_to(log); }
 
  private:
   using reply_fn = std::function<void(gateway::admin_answer)>;
@@ -73,6 +76,7 @@ class api final : public gateway::admin_port {
   policy_api policies_;
   explain_api explain_;
   key_api client_keys_;
+  action_log actions_;
   mutable std::mutex mutex_;       // of the pointer below alone
   key_list keys_;
 };

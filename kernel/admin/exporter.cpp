@@ -246,6 +246,7 @@ void exporter::collect(observe::exposition &out) {
   collect_storage(out);
   if (on_.memory != nullptr) collect_memory(out);
   if (on_.audit != nullptr) collect_audit(out);
+  collect_log(out);
 }
 
 }  // namespace hive::admin

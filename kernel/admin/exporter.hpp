@@ -91,6 +91,7 @@ class exporter final : public gateway::telemetry, public providers::call_metrics
   void collect_storage(observe::exposition &) const;
   void collect_memory(observe::exposition &) const;
   void collect_audit(observe::exposition &) const;
+  void collect_log(observe::exposition &) const;
   // A caller's word becomes a label only when an agent serves that model.
   std::string_view model_label(std::string_view model) const;
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "admin/exporter.hpp"
+#include "observe/log.hpp"
 
 namespace hive::admin {
 
@@ -70,6 +71,11 @@ void exporter::collect_memory(observe::exposition &out) const {
   out.series({}, m.slow_streams_ended.load(std::memory_order_relaxed));
 }
 
+void exporter::collect_log(observe::exposition &out) const {
+  out.family(metric_kind::counter, "log_lines_lost_total", "Log lines that stderr did not take");
+  out.series({}, observe::log_lines_lost());
+}
+
 void exporter::collect_audit(observe::exposition &out) const {
   const observe::audit_counters &c = on_.audit->counters();
   out.family(metric_kind::counter, "audit_lines_total", "Lines in the audit log");
@@ -77,6 +83,10 @@ void exporter::collect_audit(observe::exposition &out) const {
   out.family(metric_kind::counter, "audit_lines_dropped_total", "Lines that are missing in the audit log");
   out.series(observe::label_text({"reason"}, {"queue_full"}), c.dropped_full.load(std::memory_order_relaxed));
   out.series(observe::label_text({"reason"}, {"stopped"}), c.dropped_stop.load(std::memory_order_relaxed));
+  out.family(metric_kind::counter, "audit_blocked_total", "Lines that waited for room in the audit log's queue");
+  out.series({}, c.blocked.load(std::memory_order_relaxed));
+  out.family(metric_kind::counter, "audit_blocked_seconds_total", "Time that requests waited for room in the audit log's queue");
+  out.series({}, static_cast<double>(c.blocked_ns.load(std::memory_order_relaxed)) / static_cast<double>(ns_per_s));
   out.family(metric_kind::counter, "audit_write_errors_total", "Writes to the audit log that failed; they are tried again");
   out.series({}, c.write_errors.load(std::memory_order_relaxed));
   out.family(metric_kind::counter, "audit_opened_total", "Times the audit log's file was opened");

@@ -99,8 +99,11 @@ void router_app::make_audit() {
     o.zone = settings_.audit_zone;
     o.queue_bytes = settings_.audit_queue.bytes;
     o.required = settings_.audit_required;
+    o.when_full = settings_.audit_overflow == "block" ? observe::overflow::block : observe::overflow::drop;
+    o.block_ns = settings_.audit_block_limit.ns;
     o.write_seconds = exporter_.audit_write_seconds();
     audit_ = std::make_unique<observe::audit_log>(o);
+    api_->audit_to(audit_.get());
   }
   records_ = std::make_unique<admin::audit_trail>(exporter_, audit_.get(), *recent_);
 }

@@ -227,7 +227,12 @@ void add_audit(table &t, router_settings &r) {
         "One JSON line a request. off = none; - = stdout, as when the file cannot be opened.").shown_as("PATH");
   t.add("audit-zone", &r.audit_zone, "Europe/Rome", "Time zone of the field ts.").check(not_empty).shown_as("NAME");
   t.add("audit-queue-bytes", &r.audit_queue, "4194304",
-        "Lines that may wait for the writer; beyond, they are dropped and counted.").range(64 << 10, 1ULL << 30);
+        "Lines that may wait for the writer; what happens beyond, --audit-overflow says.").range(64 << 10, 1ULL << 30);
+  t.add("audit-overflow", &r.audit_overflow, "drop",
+        "A line for which there is no room is dropped and counted (drop), or its worker waits for room, and every request with it (block).")
+      .choices({"drop", "block"});
+  t.add("audit-block-limit", &r.audit_block_limit, "10s",
+        "Longest wait of --audit-overflow block; then lines are dropped until the file has taken something.").range(ms, hour);
   t.add("audit-required", &r.audit_required, "", "Refuses to start without its file, instead of writing to stdout.");
 }
 
@@ -331,7 +336,10 @@ void finish(const table &t, router_settings &r, std::vector<status> &problems, s
   if (r.workers == 0) r.workers = default_workers(std::thread::hardware_concurrency());
   resolve_auth(t, r, problems, warnings);
   resolve_admission(r);
-  if (r.audit_log_path == "off") r.audit_log_path.clear();
+  if (r.audit_log_path == "off") {
+    r.audit_log_path.clear();
+    if (r.audit_required) problems.push_back(fail(errc::invalid, "off, and --audit-required wants a file; leave one of the two out", "audit-log-path"));
+  }
   if (t.origin_of("metrics-port") == origin::built_in) r.metrics.host = "127.0.0.1";
 
   r.extra_routes.clear();

@@ -88,6 +88,8 @@ struct router_settings : program_settings {
   std::string audit_log_path;               // "-" = stdout, empty = none
   std::string audit_zone;                   // IANA name
   byte_count audit_queue;
+  std::string audit_overflow;               // drop, block
+  duration audit_block_limit;
   bool audit_required = false;
 
   // as written, before they are resolved above

@@ -142,6 +142,8 @@ TEST_F(settings, bad_variables_are_refused_by_name_and_unknown_ones_warned_about
       {"HIVENET_ROUTER_AUTH_MODE", "keys", "\"keys\" is no mode; use none, dynamic, or api-key with --auth-config-file"},
       {"HIVENET_ROUTER_TRUSTED_PROXIES", "10.0.0.0/8,nobody", "\"nobody\" is no IP address and no range; write one like 10.0.0.0/8 or fd00::/8"},
       {"HIVENET_ROUTER_AUDIT_QUEUE_BYTES", "1", "1 is out of range; it must be between 65536 and 1073741824"},
+      {"HIVENET_ROUTER_AUDIT_OVERFLOW", "wait", "\"wait\" is not one of drop, block"},
+      {"HIVENET_ROUTER_AUDIT_BLOCK_LIMIT", "2h", "2h is out of range; it must be between 1ms and 1h"},
       {"HIVENET_ROUTER_OPENAI_BASE_URL", "api.openai.com", "\"api.openai.com\" is not an http:// or https:// URL; write one like http://localhost:8888"},
       {"HIVENET_ROUTER_ANTHROPIC_API_KEY", "sk-1\r\nX-Other: 1", "the secret holds a byte that is not printable ASCII, or a space; write it as one word"}};
   for (const auto &[name, value, why] : bad) {
@@ -149,6 +151,7 @@ TEST_F(settings, bad_variables_are_refused_by_name_and_unknown_ones_warned_about
     EXPECT_EQ(router_errors({}), std::string(name) + ": " + why + "\n");
     env_.erase(name);
   }
+  EXPECT_EQ(router_errors({"--audit-log-path", "off", "--audit-required"}), "audit-log-path: off, and --audit-required wants a file; leave one of the two out\n");
   env_["HIVENET_ROUTER_QUEUE_DEPTH"] = "0";
   env_["HIVENET_ROUTER_QUEUE_SISE"] = "1";
   env_["HIVENET_ROUTER_AGENT_CAPACITY"] = "1";

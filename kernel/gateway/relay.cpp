@@ -360,6 +360,11 @@ void relay::on_gone(http::gone why) {
          committed_ && why != http::gone::client_left ? engine_status_ : 499, slow ? "client_slow" : "client_gone");
 }
 
+std::string relay::on_thrown(bool begun) {
+  record(ended::failed, begun && engine_status_ != 0 ? engine_status_ : 500, "backend_error");
+  return request_id_;
+}
+
 void relay::refuse(ended how, const api_error &error) {
   record(how, error.status, error.code);
   const std::string retry_after = std::to_string(error.retry_after_s);

@@ -107,6 +107,7 @@ class relay final : public http::responder,
   void on_body_failed(http::body_error) override;
   void on_written(size_t) override;
   void on_gone(http::gone) override;
+  std::string on_thrown(bool begun) override;
   // forward_waiter
   void on_forward_slot() override;
   void on_forward_refused() override;

@@ -49,7 +49,7 @@ void relay::provider_failed(api_error error) {
 api_error relay::stream_error(const http::stream_facts &facts) const {
   std::string words = "the engine reported an error: " + facts.error_text;
   if (provider_) {
-    observe::log("provider").warn("{} request_id={}: {}", agent_, request_id_, json_quote(words));
+    observe::log("provider").warn("{} request_id={}: {}", agent_, request_id_, context_.providers->for_log(provider_->engine, words));
     words = "provider " + provider_->engine + " reported an error";
   }
   return make_error("backend_error", std::move(words), "backend");

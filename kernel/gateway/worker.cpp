@@ -70,6 +70,13 @@ class admin_relay final : public http::responder, private loop_timer {
     record(499, "/admin", ended::client_gone);
   }
 
+  std::string on_thrown(bool) override {
+    disarm();
+    *alive_ = nullptr;
+    record(500, "/admin", ended::failed);
+    return request_.request_id;
+  }
+
  private:
   void ask(std::string_view body = {}) {
     auto reply = [home = &context_.home, alive = alive_](admin_answer answer) {
@@ -283,6 +290,24 @@ void worker::answer(http::exchange &exchange, std::string_view route, const std:
   exchange.respond({status, fields}, body);
 }
 
+// Nobody answers it, and nobody has a record of it yet.
+std::string worker::on_thrown(http::exchange &exchange) {
+  std::string request_id = request_id_of(exchange.head());
+  const std::string client = client_of(context_, exchange);
+  request_record record;
+  record.request_id = request_id;
+  record.method = exchange.head().method;
+  record.route = "unmatched";
+  record.client = client;
+  record.status = 500;
+  record.how = ended::failed;
+  record.duration_ns = now_ns() - exchange.arrived_ns();
+  record.started_unix_ms = unix_ms() - record.duration_ns / ns_per_ms;
+  context_.records.on_started(record.method, record.route);
+  context_.records.on_finished(record);
+  return request_id;
+}
+
 // What it asked for is not known, so it is nobody's, of no method and of no route.
 std::string worker::on_head_refused(int status, std::string_view client_address, uint64_t began_ns) {
   std::string request_id = make_uuid();
@@ -302,7 +327,7 @@ std::string worker::on_head_refused(int status, std::string_view client_address,
 }
 
 std::string worker::refusal_body(int status, std::string_view what) {
-  api_error error = make_error("request_invalid", std::string(what));
+  api_error error = make_error(status == 500 ? "backend_error" : "request_invalid", std::string(what));
   error.status = status;
   return error_body(error, dialect::openai, {});
 }

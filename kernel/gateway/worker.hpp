@@ -29,6 +29,7 @@ class worker final : public http::service {
   void on_request(http::exchange &) override;
   std::string refusal_body(int status, std::string_view what) override;
   std::string on_head_refused(int status, std::string_view client_address, uint64_t began_ns) override;
+  std::string on_thrown(http::exchange &) override;
   // For requests from now on; those under way keep what they were let in with.
   void set_keys(std::shared_ptr<const tenancy::keyring> keys) { keys_ = std::move(keys); }
   // Inference is refused from now on; what runs goes on.

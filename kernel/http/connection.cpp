@@ -415,10 +415,12 @@ void connection::next_request() {
 void connection::guard_exception() {
   processing_ = false;
   if (input_ == input::closed || !serving_) return close();
-  if (output_ != output::none) return abort();
+  const bool begun = output_ != output::none;
+  const std::string id = responder_ ? responder_->on_thrown(begun) : core_->handler.on_thrown(*this);
+  if (begun) return abort();
   close_after_ = true;
-  const field fields[] = {{"Content-Type", "application/json; charset=utf-8"}};
-  respond({500, fields}, core_->handler.refusal_body(500, "internal error"));
+  const field fields[] = {{"Content-Type", "application/json; charset=utf-8"}, {"X-Request-ID", id}};
+  respond({500, {fields, id.empty() ? 1u : 2u}}, core_->handler.refusal_body(500, "internal error"));
 }
 
 }  // namespace hive::http

@@ -53,6 +53,9 @@ class responder {
   virtual void on_written(size_t /*payload*/) {}  // payload bytes that the socket took; a share of them
                                                   // is estimated until the send that holds them is complete
   virtual void on_gone(gone) {}                 // the last call; the exchange may not be touched in it or after it
+  // An exception came out: 500 follows, or, of an answer that has begun, a cut. For who keeps a record of it; the exchange may not
+  // be touched. Returns what to send as X-Request-ID; "" = nothing.
+  virtual std::string on_thrown(bool /*begun*/) { return {}; }
 };
 
 // One request and its answer. Owned by its connection; valid until end(), abort() or on_gone.
@@ -96,6 +99,8 @@ class service {
     (void)status, (void)client_address, (void)began_ns;
     return {};
   }
+  // The same as a responder's on_thrown, of an exception that came before there was one.
+  virtual std::string on_thrown(exchange &) { return {}; }
 
  protected:
   ~service() = default;

@@ -29,6 +29,7 @@ class script_service final : public service {
 
   void on_request(exchange &x) override {
     const std::string path(x.head().path);
+    if (path == "/throw-unserved") throw std::runtime_error("service broke");
     x.serve(std::make_unique<note_taker>(*this, x, path));
     const field text[] = {{"content-type", "text/plain"}, {"X-RateLimit-Remaining", "1"}};
     if (path == "/hello") return x.respond({200, text}, "hello");
@@ -41,6 +42,10 @@ class script_service final : public service {
     }
     if (path == "/none") return x.respond({204, text}, "");
     if (path == "/throw") throw std::runtime_error("handler broke");
+    if (path == "/throw-begun") {
+      x.begin({200, text});
+      throw std::runtime_error("handler broke");
+    }
     if (path == "/early") {
       x.read_body(body_limit);
       return x.respond({200, text}, "early");
@@ -57,6 +62,10 @@ class script_service final : public service {
     if (path == "/stall") thread_.note("unwritten " + std::string(x.unwritten() > (1 << 20) ? "many" : "few"));
     held[path] = &x;
     thread_.note("held " + path);
+  }
+  std::string on_thrown(exchange &x) override {
+    thread_.note("thrown at " + std::string(x.head().path));
+    return "id-of-the-service";
   }
   std::string refusal_body(int status, std::string_view what) override {
     return "{\"refused\":" + std::to_string(status) + ",\"what\":\"" + std::string(what) + "\"}";
@@ -76,6 +85,10 @@ class script_service final : public service {
       x.respond({status, {}}, "body refused");
     }
     void on_written(size_t n) override { written += n; }
+    std::string on_thrown(bool begun) override {
+      owner.thread_.note("thrown " + path + (begun ? " begun" : ""));
+      return "id-of-the-responder";
+    }
     void on_gone(gone why) override {
       static constexpr const char *names[] = {"left", "slow", "failed", "shutdown"};
       owner.thread_.note(path + " gone " + names[static_cast<int>(why)]);

@@ -250,11 +250,35 @@ TEST_P(server_test, a_handler_that_throws_gives_500_and_harms_nobody) {
   start();
   auto c = connect();
   c.send(get("/throw"));
-  EXPECT_THAT(c.until_end(), StartsWith("HTTP/1.1 500 "));
+  const std::string answer = c.until_end();
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 500 "));
+  EXPECT_THAT(answer, HasSubstr("\r\nX-Request-ID: id-of-the-responder\r\n"));
+  EXPECT_TRUE(thread_.wait_for("thrown /throw"));
   EXPECT_TRUE(thread_.wait_for("exception handler broke"));
   auto next = connect();
   next.send(get("/hello"));
   EXPECT_THAT(next.until("hello"), StartsWith("HTTP/1.1 200 "));
+}
+
+// Naive variant: only who serves is told, so that this request leaves no record anywhere.
+TEST_P(server_test, a_service_that_throws_before_anybody_serves_is_told_so) {
+  start();
+  auto c = connect();
+  c.send(get("/throw-unserved"));
+  const std::string answer = c.until_end();
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 500 "));
+  EXPECT_THAT(answer, HasSubstr("\r\nX-Request-ID: id-of-the-service\r\n"));
+  EXPECT_TRUE(thread_.wait_for("thrown at /throw-unserved"));
+}
+
+TEST_P(server_test, an_answer_that_has_begun_when_its_handler_throws_is_cut_and_its_handler_told) {
+  start();
+  auto c = connect();
+  c.send(get("/throw-begun"));
+  const std::string answer = c.until_end();
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 "));
+  EXPECT_THAT(answer, Not(HasSubstr("0\r\n\r\n")));
+  EXPECT_TRUE(thread_.wait_for("thrown /throw-begun begun"));
 }
 
 TEST_P(server_test, reading_ahead_is_bounded_while_a_handler_works) {

@@ -38,10 +38,10 @@ status append_file::open(const std::string &path) {
     // Opened for reading too, a FIFO needs no reader and does not break when one leaves.
     const bool pipe = ::stat(path.c_str(), &there) == 0 && S_ISFIFO(there.st_mode);
     const int flags = (pipe ? O_RDWR : O_WRONLY | O_CREAT) | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
-    fd = ::open(path.c_str(), flags, 0640);
+    fd = ::open(path.c_str(), flags, 0600);
     if (fd < 0 && errno == ENOENT) {
       if (!make_folders(path)) return failed(std::strerror(errno));
-      fd = ::open(path.c_str(), flags, 0640);
+      fd = ::open(path.c_str(), flags, 0600);
     }
   }
   if (fd < 0) return failed(std::strerror(errno));

@@ -17,8 +17,8 @@ class append_file {
   append_file(const append_file &) = delete;
   append_file &operator=(const append_file &) = delete;
 
-  // "-" is stdout. Missing folders are made with mode 0750, a missing file with 0640 (less the umask). Replaces what is open
-  // only on success.
+  // "-" is stdout. Missing folders are made with mode 0750, a missing file with 0600 (less the umask); the mode of a file that
+  // is there stays as it is. Replaces what is open only on success.
   status open(const std::string &path);
   bool is_open() const { return fd_ >= 0; }
 

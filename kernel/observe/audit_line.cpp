@@ -31,16 +31,9 @@ class pen {
   std::string_view written() const { return {buffer_, static_cast<size_t>(at_ - buffer_)}; }
 
  private:
-  // A long text is cut where a character ends.
   void careful(std::string_view value) {
     std::string out;
-    if (value.size() <= most_audit_text) {
-      append_json_string(out, value);
-    } else {
-      size_t end = most_audit_text - 3;
-      while (end > 0 && (static_cast<unsigned char>(value[end]) & 0xc0) == 0x80) --end;
-      append_json_string(out, std::string(value.substr(0, end)) + "...");
-    }
+    append_json_string(out, cut_audit_text(value));
     raw(std::string_view(out).substr(1, out.size() - 2));
   }
 
@@ -50,6 +43,13 @@ class pen {
 };
 
 }  // namespace
+
+std::string cut_audit_text(std::string_view value) {
+  if (value.size() <= most_audit_text) return std::string(value);
+  size_t end = most_audit_text - 3;
+  while (end > 0 && (static_cast<unsigned char>(value[end]) & 0xc0) == 0x80) --end;
+  return std::string(value.substr(0, end)) + "...";
+}
 
 std::string_view audit_code_of(int status) {
   switch (status) {

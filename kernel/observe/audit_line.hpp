@@ -40,6 +40,9 @@ struct audit_entry {
   std::string_view alias;          // the name that was asked for when it was not the model's own
 };
 
+// At most most_audit_text bytes of it: what is cut ends in "...", and no character is cut in two.
+std::string cut_audit_text(std::string_view);
+
 // Appends the line with its newline.
 void append_audit_line(std::string &out, const audit_entry &, const zone &);
 

@@ -37,10 +37,12 @@ struct audit_log::shared {
   std::mutex mutex;                 // guards what follows
   std::condition_variable wake;     // of the writer
   std::condition_variable ended;
+  std::condition_variable room;     // of those who wait for the writer (overflow::block)
   std::string filling;              // lines handed over
   size_t carried = 0;               // bytes that the writer has taken and not written
   bool asleep = false;              // the writer waits for a first line
   bool reopening = false, stopping = false, running = false, over = false;
+  bool hopeless = false;            // a wait for room was in vain and the file has taken nothing since
   uint64_t stop_at_ns = never_ns;
   std::atomic<bool> abandoned{false};   // by a stop() that waited in vain: nothing of its owner may be touched
 
@@ -50,6 +52,8 @@ struct audit_log::shared {
   size_t done = 0;                  // of batch
   uint64_t told_ns = 0;
 
+  bool fits(size_t line) const { return filling.size() + carried + line <= options.queue_bytes; }
+  bool wait_for_room(std::unique_lock<std::mutex> &, size_t line);
   void run();
   void wait(std::unique_lock<std::mutex> &);
   void open_again();
@@ -78,13 +82,23 @@ status audit_log::start() {
 
 void audit_log::write(const audit_entry &entry) {
   static thread_local std::string line;
-  shared &s = *shared_;
   line.clear();
-  append_audit_line(line, entry, s.place);
+  append_audit_line(line, entry, shared_->place);
+  add(line);
+}
+
+void audit_log::write(const admin_action &action) {
+  std::string line;
+  append_admin_line(line, action, shared_->place);
+  add(line);
+}
+
+void audit_log::add(std::string_view line) {
+  shared &s = *shared_;
   bool call = false;
   {
-    const std::lock_guard lock(s.mutex);
-    if (!s.running || s.stopping || s.filling.size() + s.carried + line.size() > s.options.queue_bytes) {
+    std::unique_lock lock(s.mutex);
+    if (!s.running || s.stopping || (!s.fits(line.size()) && !s.wait_for_room(lock, line.size()))) {
       s.counters.dropped_full.fetch_add(1, std::memory_order_relaxed);
       return;
     }
@@ -93,6 +107,20 @@ void audit_log::write(const audit_entry &entry) {
     call = std::exchange(s.asleep, false) || (before < write_at_once && s.filling.size() >= write_at_once);
   }
   if (call) s.wake.notify_one();
+}
+
+// Whether there is room now.
+bool audit_log::shared::wait_for_room(std::unique_lock<std::mutex> &lock, size_t line) {
+  if (options.when_full == overflow::drop || hopeless || line > options.queue_bytes) return false;
+  const uint64_t began = now_ns();
+  const bool came = room.wait_until(lock, in(options.block_ns), [&] { return fits(line) || hopeless || stopping; });
+  counters.blocked.fetch_add(1, std::memory_order_relaxed);
+  counters.blocked_ns.fetch_add(now_ns() - began, std::memory_order_relaxed);
+  if (!came) {
+    hopeless = true;
+    room.notify_all();
+  }
+  return fits(line) && !stopping;
 }
 
 void audit_log::reopen() {
@@ -112,6 +140,7 @@ void audit_log::stop() {
     s.stopping = true;
     s.stop_at_ns = now_ns() + s.options.stop_ns;
     s.wake.notify_one();
+    s.room.notify_all();
   }
   if (!s.ended.wait_until(lock, in(s.options.stop_ns + ns_per_s), [&] { return s.over; })) s.abandoned = true;
 }
@@ -144,9 +173,14 @@ void audit_log::shared::run() {
     counters.queued_bytes.store(carried, std::memory_order_relaxed);
     lock.unlock();
     if (again || (done < batch.size() && !file.still_there())) open_again();
+    const size_t before = batch.size() - done;
     put();
     lock.lock();
     carried = batch.size() - done;
+    if (carried < before) {
+      hopeless = false;
+      room.notify_all();
+    }
     counters.queued_bytes.store(filling.size() + carried, std::memory_order_relaxed);
     if (!stopping) continue;
     if ((done == batch.size() && filling.empty()) || now_ns() >= stop_at_ns) break;
@@ -183,7 +217,11 @@ void audit_log::shared::tell(const status &why) {
   const uint64_t now = now_ns();
   if (told_ns != 0 && now - told_ns < told_every_ns) return;
   told_ns = now;
-  log("router").warn("audit: {}; lines wait in memory, and are dropped and counted once {} bytes wait", why.text(), options.queue_bytes);
+  if (options.when_full == overflow::block)
+    log("router").warn("audit: {}; once {} bytes of lines wait, requests wait with them, and after {} ms lines are dropped and counted", why.text(),
+                       options.queue_bytes, options.block_ns / ns_per_ms);
+  else
+    log("router").warn("audit: {}; lines wait in memory, and are dropped and counted once {} bytes wait", why.text(), options.queue_bytes);
 }
 
 }  // namespace hive::observe

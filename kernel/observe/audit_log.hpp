@@ -1,5 +1,7 @@
 // The audit log: lines are made on the threads that finish requests and written by one thread of its own, so that a slow disk
-// costs no request anything. What does not fit the bounded queue is dropped and counted.
+// costs no request anything. What does not fit the bounded queue is dropped and counted, or (overflow::block) waits for room, and
+// with it everything on its thread: for who would rather answer nobody than leave a request out. That wait is bounded; once one
+// was in vain, nobody waits again until the file has taken something.
 //
 // Lines are gathered for some milliseconds and written with one call. The file may be rotated in any of the usual ways: by
 // rename with reopen() (SIGHUP, SIGUSR1) or without (its inode is looked at before each write), by copytruncate, by deletion.
@@ -13,15 +15,20 @@
 
 #include "base/clock.hpp"
 #include "base/status.hpp"
+#include "observe/admin_line.hpp"
 #include "observe/audit_line.hpp"
 #include "observe/metrics.hpp"
 
 namespace hive::observe {
 
+enum class overflow : uint8_t { drop, block };
+
 struct audit_options {
   std::string path;                       // "-" = stdout
   std::string zone = "Europe/Rome";       // UTC, with a warning, when this machine does not know it
   size_t queue_bytes = 4 << 20;
+  overflow when_full = overflow::drop;
+  uint64_t block_ns = 10 * ns_per_s;      // the longest wait for room in the queue
   bool required = false;                  // a file that cannot be opened is an error, and not a reason to use stdout
   uint64_t gather_ns = 20 * ns_per_ms;
   uint64_t retry_ns = 200 * ns_per_ms;
@@ -33,6 +40,8 @@ struct audit_options {
 struct audit_counters {
   std::atomic<uint64_t> written{0};       // lines
   std::atomic<uint64_t> dropped_full{0};  // the queue was full
+  std::atomic<uint64_t> blocked{0};       // lines that waited for room
+  std::atomic<uint64_t> blocked_ns{0};    // how long, all together
   std::atomic<uint64_t> dropped_stop{0};  // could not be written by the end of stop()
   std::atomic<uint64_t> write_errors{0};
   std::atomic<uint64_t> opened{0};        // times the file was opened
@@ -45,12 +54,16 @@ class audit_log {
   ~audit_log();                           // stops
   // Opens the file and starts the thread. Once, before the first line.
   status start();
-  void write(const audit_entry &);        // any thread; never waits for the file
+  // Any thread. Waits for the file only as overflow::block says.
+  void write(const audit_entry &);
+  void write(const admin_action &);
   void reopen();                          // any thread, no signal handler; returns at once
   void stop();                            // lines that came before are written, as far as the file takes them in time
   const audit_counters &counters() const;
 
  private:
+  void add(std::string_view line);
+
   struct shared;
   std::shared_ptr<shared> shared_;        // its thread holds it too: a write that hangs for ever outlives stop()
 };

@@ -156,15 +156,45 @@ TEST_F(audit, lines_of_many_threads_are_all_there_and_whole) {
   EXPECT_EQ(log.counters().dropped_full, 0u);
 }
 
-TEST_F(audit, folders_and_file_are_made_for_their_owner_and_group) {
+TEST_F(audit, a_file_is_made_for_its_owner_alone_and_one_that_is_there_keeps_its_mode) {
+  const mode_t before = ::umask(0);
   options_.path = at("new/deep/audit.jsonl");
+  struct stat about;
+  {
+    audit_log log(options_);
+    ASSERT_TRUE(log.start().ok());
+    ASSERT_EQ(::stat(options_.path.c_str(), &about), 0);
+    EXPECT_EQ(about.st_mode & 0777, 0600u);
+    ASSERT_EQ(::stat(at("new").c_str(), &about), 0);
+    EXPECT_EQ(about.st_mode & 0777, 0750u);
+  }
+  // Whoever rotates may have made it readable for a collector.
+  ASSERT_EQ(::chmod(options_.path.c_str(), 0640), 0);
   audit_log log(options_);
   ASSERT_TRUE(log.start().ok());
-  struct stat about;
   ASSERT_EQ(::stat(options_.path.c_str(), &about), 0);
-  EXPECT_EQ(about.st_mode & 0027, 0u);
-  ASSERT_EQ(::stat(at("new").c_str(), &about), 0);
-  EXPECT_EQ(about.st_mode & 0027, 0u);
+  EXPECT_EQ(about.st_mode & 0777, 0640u);
+  ::umask(before);
+}
+
+// A terminal whose other end is closed answers EIO, as a broken disk does. Naive variant: an error that is not ENOSPC is dropped
+// with its lines.
+TEST_F(audit, lines_that_met_an_io_error_are_kept_and_written_to_the_next_file) {
+  const int master = ::posix_openpt(O_RDWR | O_NOCTTY);
+  ASSERT_GE(master, 0);
+  ASSERT_EQ(::grantpt(master) | ::unlockpt(master), 0);
+  std::filesystem::create_symlink(::ptsname(master), options_.path);
+  audit_log log(options_);
+  ASSERT_TRUE(log.start().ok());
+  ::close(master);
+  for (int i = 0; i < 5; ++i) log.write(entry(std::to_string(i)));
+  ASSERT_TRUE(within_limit([&] { return log.counters().write_errors > 2; }));
+  EXPECT_EQ(log.counters().written, 0u);
+  std::filesystem::remove(options_.path);
+  log.reopen();
+  written(log, 5);
+  EXPECT_EQ(ids(options_.path), (std::vector<std::string>{"0", "1", "2", "3", "4"}));
+  EXPECT_EQ(log.counters().dropped_full, 0u);
 }
 
 TEST_F(audit, after_rename_and_reopen_lines_go_to_the_new_file) {

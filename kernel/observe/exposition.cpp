@@ -102,6 +102,7 @@ void exposition::number(double value) {
 
 void exposition::series(std::string_view labels, double value) {
   if (skip_) return;
+  ++written_;
   room();
   begin({}, labels, {});
   number(value);
@@ -110,6 +111,7 @@ void exposition::series(std::string_view labels, double value) {
 
 void exposition::series(std::string_view labels, uint64_t value) {
   if (skip_) return;
+  ++written_;
   room();
   begin({}, labels, {});
   char text[24];
@@ -121,6 +123,7 @@ void exposition::histogram(std::string_view labels, std::span<const double> boun
                            double sum, uint64_t count) {
   assert(bounds.size() == cumulative.size());
   if (skip_) return;
+  ++written_;
   for (size_t i = 0; i < bounds.size(); ++i) {
     room();
     char text[32];

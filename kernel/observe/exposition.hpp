@@ -49,6 +49,7 @@ class exposition {
   // Text of other writers, whole families; `names` are theirs, so that none comes twice.
   void raw(std::string_view text, std::span<const std::string> names);
   void flush();
+  uint64_t written() const { return written_; }  // series so far, a histogram as one; those of raw text are not known
 
  private:
   void begin(std::string_view suffix, std::string_view labels, std::string_view bound);
@@ -59,6 +60,7 @@ class exposition {
   std::string buffer_;
   std::string name_;
   bool skip_ = true;
+  uint64_t written_ = 0;
   std::set<std::string, std::less<>> seen_;
 };
 

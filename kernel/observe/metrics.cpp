@@ -226,10 +226,13 @@ void metrics::expose(text_sink &sink) {
   exposition out(sink);
   std::vector<prometheus::MetricFamily> families = impl_->registry.Collect();
   std::erase_if(families, [](const prometheus::MetricFamily &family) { return family.metric.empty(); });
+  uint64_t series = 1;  // the one below
+  for (const prometheus::MetricFamily &family : families) series += family.metric.size();
   std::ostringstream text;
   prometheus::TextSerializer().Serialize(text, families);
   out.raw(text.view(), impl_->names);
   for (collectable *const each : impl_->collectables) each->collect(out);
+  if (out.family(metric_kind::gauge, "metrics_series", "Series of this page, a histogram as one")) out.series({}, series + out.written());
 }
 
 std::string metrics::expose() {

@@ -101,6 +101,30 @@ TEST(metrics, a_full_family_drops_and_counts) {
   EXPECT_TRUE(holds(page, "hivenet_router_metrics_series_dropped_total{family=\"hivenet_router_x_total\"} 2")) << page;
 }
 
+TEST(metrics, the_page_says_how_many_series_it_has) {
+  struct two final : collectable {
+    void collect(exposition &out) override {
+      out.family(metric_kind::gauge, "y", "h");
+      out.series(label_text({"a"}, {"1"}), uint64_t{1});
+      out.series(label_text({"a"}, {"2"}), 1.0);
+      const double bounds[] = {1};
+      const uint64_t counts[] = {0};
+      out.family(metric_kind::histogram, "z", "h");
+      out.histogram({}, bounds, counts, 0, 0);
+    }
+  } more;
+  metrics m;
+  const uint64_t before = 1;
+  EXPECT_TRUE(holds(m.expose(), "hivenet_router_metrics_series " + std::to_string(before))) << m.expose();
+  const counter_family x = m.counters("x_total", "h", {"a"});
+  for (const char *value : {"1", "2", "3"}) x.with({value}).add();
+  m.add(more);
+  const std::string page = m.expose();
+  const auto dropped = static_cast<uint64_t>(page.find("series_dropped_total{") != std::string::npos);
+  EXPECT_TRUE(holds(page, "hivenet_router_metrics_series " + std::to_string(before + 3 + 3 + dropped))) << page;
+  m.remove(more);
+}
+
 TEST(metrics, label_values_from_outside_are_checked) {
   EXPECT_EQ(clean_label("m\xc3\xa9"), "m\xc3\xa9");
   EXPECT_EQ(clean_label("m\xff"), "__invalid__");

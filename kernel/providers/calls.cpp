@@ -5,6 +5,7 @@
 #include "base/json_text.hpp"
 #include "providers/call.hpp"
 #include "providers/json_read.hpp"
+#include "providers/refusal.hpp"
 
 namespace hive::providers {
 
@@ -41,6 +42,11 @@ http::client &provider_calls::client_of(const provider &p) {
     made = std::make_unique<http::client>(home_, p.at, o);
   }
   return *made;
+}
+
+std::string provider_calls::for_log(std::string_view engine, std::string_view words) const {
+  const provider *who = set_->find(engine);
+  return providers::for_log(words, who == nullptr ? std::string_view() : std::string_view(who->key));
 }
 
 std::unique_ptr<link::router_stream> provider_calls::open(const call_order &order, link::stream_events &events, status &why) {

@@ -55,6 +55,8 @@ class provider_calls {
   // borrowed for the call, its body shared.
   std::unique_ptr<link::router_stream> open(const call_order &, link::stream_events &, status &why);
   const provider_set &providers() const { return *set_; }
+  // Words of that provider as they may stand in the log: one short line, without its key.
+  std::string for_log(std::string_view engine, std::string_view words) const;
 
  private:
   http::client &client_of(const provider &);

@@ -332,6 +332,15 @@ TEST_F(calls, a_provider_that_is_down_or_silent_fails_in_time) {
   EXPECT_THAT(metrics_.seen, ElementsAre("openai 0", "openai 0"));
 }
 
+TEST_F(calls, words_for_the_log_are_without_the_providers_key) {
+  open(1);
+  thread_.on_loop([&] {
+    EXPECT_EQ(desk_->for_log("openai", "words\nabout sk-openai and sk-ant"), "words about [key] and sk-ant");
+    EXPECT_EQ(desk_->for_log("anthropic", "about sk-ant"), "about [key]");
+    EXPECT_EQ(desk_->for_log("nobody", "words"), "words");
+  });
+}
+
 TEST_F(calls, bodies_and_answers_are_counted_against_the_memory_budget) {
   scripted_origin o([&](raw_socket &s, int) {
     s.until("]}");

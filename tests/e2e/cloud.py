@@ -210,12 +210,12 @@ class Cloud:
             handler.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
             handler.wfile.flush()
 
-        def error():
-            fault = json.dumps({"type": "error", "error": {"type": "overloaded_error", "message": "words of the provider"}})
+        def error(words="words of the provider"):
+            fault = json.dumps({"type": "error", "error": {"type": "overloaded_error", "message": words}})
             write((("event: error\n" if messages else "") + f"data: {fault}\n\n").encode())
 
         if self.fault == "early error":
-            error()
+            error(f"words of the provider about {ANTHROPIC_KEY if messages else OPENAI_KEY}")
         for event in message_events(body) if messages else chunks(body):
             data = event.model_dump_json(exclude_unset=True)
             write(((f"event: {event.type}\n" if messages else "") + f"data: {data}\n\n").encode())

@@ -284,6 +284,8 @@ def test_an_error_event_is_an_answer_only_after_content(routers, cloud, engine):
     cloud.fault = "early error"
     with pytest.raises(openai.InternalServerError, match="reported an error|broke off"):
         gpt(routers[engine]).chat.completions.create(model="orig", messages=USER, stream=True)
+    log = wait_for("the provider's words", lambda: "words of the provider about [key]" in routers[engine].router.log() and routers[engine].router.log())
+    assert KEYS[f"HIVENET_ROUTER_{engine.upper()}_API_KEY"] not in log
     cloud.fault = "error"
     seen, mine = [], named()
     with pytest.raises(openai.APIError) as error:
