@@ -110,6 +110,10 @@ void data_half::request_pump(size_t router) {
   if (router < connections_.size()) connections_[router]->link().request_pump();
 }
 
+void data_half::set_secrets(const std::vector<std::string> &secrets) {
+  for (auto &c : connections_) c->link().set_secrets(secrets);
+}
+
 void data_half::dial() {
   if (std::exchange(dialled_, true)) return;
   for (auto &c : connections_) c->link().start();

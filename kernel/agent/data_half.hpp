@@ -40,6 +40,7 @@ class data_half {
 
   size_t add_router(router_target);       // before dial; the index names the router in the calls below
   void request_pump(size_t router);
+  void set_secrets(const std::vector<std::string> &);        // of the links to all routers, newest first
   void dial();                            // once; later calls do nothing
   // The next AUTH, MODELS and HEARTBEAT say this; an edge is told at once.
   void set_engine(bool ready, const std::string &reason, const std::vector<std::string> &models);

@@ -36,6 +36,7 @@ std::string_view to_string(departure why) {
     case departure::link_lost: return "link_lost";
     case departure::silent: return "removed";
     case departure::goodbye: return "goodbye";
+    case departure::revoked: return "revoked";
   }
   return "unknown";
 }

@@ -50,8 +50,16 @@ enum class departure {
   link_lost,  // the last link went; it may come back
   silent,     // no heartbeat for removed_after: its links are cut, so that it connects again when it can
   goodbye,    // its own word
+  revoked,    // the operator's word: it may not be an agent here any more
 };
-std::string_view to_string(departure);  // link_lost, removed, goodbye
+std::string_view to_string(departure);  // link_lost, removed, goodbye, revoked
+
+// What an agent is told whose links are ended by the operator.
+struct disconnection {
+  std::string code, message;
+  uint64_t retry_after_ms = 0;
+  bool for_good = false;  // it is removed at once; else it keeps its record, as after any lost link
+};
 
 // Hears of comings and goings (admin feed, metrics). May not call the registry's changing functions.
 class fleet_observer {
@@ -132,6 +140,8 @@ class registry final : public link::directory {
   // The operator's drain of one agent: no new work, what runs goes on, also over reconnects and restarts of the agent, until it is
   // called back or the router restarts. False: no such agent (calling back also works for one that has left). Any thread.
   bool set_aside(std::string_view peer_id, bool on);
+  // Ends all its links. False: it has none. Any thread.
+  bool disconnect(std::string_view peer_id, const disconnection &);
   void flush_history();                                            // queues a flush of all that changed
 
   void authenticate(link::auth_request, std::function<void(link::auth_decision)> reply) override;

@@ -1,4 +1,4 @@
-// Who gets less than all agents do: those that the operator drains, and those that fail again and again.
+// Who gets less than all agents do: those that the operator drains or puts out, and those that fail again and again.
 #include "fleet/member.hpp"
 #include "fleet/registry.hpp"
 
@@ -13,6 +13,30 @@ bool registry::set_aside(std::string_view peer_id, bool on) {
   if (on) set_aside_.emplace(peer_id);
   if (m && m->who) change_standing(*m->who, on ? standing_set_aside : 0u, on ? 0u : standing_set_aside);
   return true;
+}
+
+bool registry::disconnect(std::string_view peer_id, const disconnection &d) {
+  calls later;
+  bool any = false;
+  {
+    std::unique_lock lock(mutex_);
+    const member_ptr m = find_member(peer_id);
+    if (!m) return false;
+    any = !m->links.empty() || m->waiting;
+    for (const auto &l : m->links)
+      later.push_back([this, id = l.id, d] { control_.kick_link(id, d.code, d.message, d.retry_after_ms, false); });
+    if (d.for_good) {
+      if (m->waiting) {
+        ++m->probe_round;
+        links_.erase(m->waiting->request.link);
+        refuse(m->waiting->reply, d.code, d.message, d.retry_after_ms, false, later);
+        m->waiting.reset();
+      }
+      remove(m, departure::revoked, later);
+    }
+  }
+  run_all(later);
+  return any;
 }
 
 // The capacity follows, and with it the rows of its pools and who waits there.

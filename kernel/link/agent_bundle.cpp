@@ -1,5 +1,6 @@
 // Dialling: names to literals, the race of addresses, back-off, secrets in turn; and the bundle's common state.
 #include <boost/asio/ip/address.hpp>
+#include <algorithm>
 #include <charconv>
 
 #include "link/agent_impl.hpp"
@@ -49,7 +50,9 @@ dial_slot::dial_slot(agent_router_link::impl &b, uint32_t i, std::string where)
 agent_router_link::impl::impl(loop &l, transport_ref t, const identity &id, agent_link_handler &h, const agent_link_options &o)
     : loop_(l), options(o), handler(h), pump(l, t, *this), identity_(id),
       boot_id_(o.part ? o.part->boot_id : random_u64()), resolver_(l.io()),
-      goodbye_limit_([this] { goodbye_answered(); }) {}
+      goodbye_limit_([this] { goodbye_answered(); }) {
+  derive(std::exchange(options.secrets, {}));
+}
 
 agent_router_link::impl::~impl() {
   *alive_ = false;
@@ -65,13 +68,33 @@ agent_router_link::impl::~impl() {
 }
 
 status agent_router_link::impl::start_transport() {
-  router_key_ = router_keys(options.secrets[secret_]).public_key;
-  proof_key_ = proof_key(options.secrets[secret_]);
+  router_key_ = router_keys_[key_at_];
   return pump.start(0, 1, identity_.curve_secret, identity_.curve_public, &router_key_);
 }
 
+void agent_router_link::impl::derive(std::vector<std::string> secrets) {
+  proof_keys_.clear();
+  router_keys_ = options.router_keys;
+  for (const std::string &s : secrets) {
+    proof_keys_.push_back(proof_key(s));
+    if (options.router_keys.empty()) router_keys_.push_back(router_keys(s).public_key);
+  }
+  wipe(secrets);
+}
+
+void agent_router_link::impl::set_secrets(std::vector<std::string> secrets) {
+  if (secrets.empty()) return;
+  derive(std::move(secrets));
+  const auto key = std::find(router_keys_.begin(), router_keys_.end(), router_key_);
+  key_at_ = key == router_keys_.end() ? 0 : static_cast<size_t>(key - router_keys_.begin());
+  secret_at_ = 0;
+  keys_tried_ = secrets_tried_ = 0;
+  for (auto &s : slots)
+    if (!halted && !s->link && s->retry.armed()) loop_.arm_in(s->retry, 0);
+}
+
 void agent_router_link::impl::start() {
-  if (options.secrets.empty()) return note(level::warning, "no shared secret: the agent cannot dial its router");
+  if (proof_keys_.empty()) return note(level::warning, "no shared secret: the agent cannot dial its router");
   slots.push_back(std::make_unique<dial_slot>(*this, 0, options.router));
   loop_.arm_in(slots[0]->lacking, lacking_ns);
   dial(*slots[0]);
@@ -166,23 +189,35 @@ void agent_router_link::impl::dial_failed(dial_slot &s) {
   bool none_up = true;
   for (const auto &other : slots) none_up = none_up && !other->link;
   if (s.worst == HIVE_LOST_AUTH) {
-    note(level::warning, "the router at " + s.address + " refused the handshake: the shared secret differs from the router's" +
-                             (options.secrets.size() > 1 ? "; the next secret is tried" : ""));
-    if (none_up && options.secrets.size() > 1) return try_next_secret();
+    note(level::warning, refused_handshake(s));
+    if (none_up && (router_keys_.size() > 1 || router_key_ != router_keys_[key_at_])) return try_next_key();
   } else {
     note(level::info, "no connection to the router at " + s.address + ": " + s.why);
   }
   again(s, never_ns);
 }
 
-void agent_router_link::impl::try_next_secret() {
-  secret_ = (secret_ + 1) % options.secrets.size();
-  ++secrets_tried_;
+std::string agent_router_link::impl::refused_handshake(const dial_slot &s) const {
+  const std::string router = "the router at " + s.address;
+  if (s.why.find("refused this key") != std::string::npos) return router + " refuses this agent's identity: " + identity_.peer_id + " is revoked there";
+  if (!options.router_keys.empty())
+    return router + " refused the handshake: it is not the router that --router-id names" + (options.router_keys.size() > 1 ? "; the next one is tried" : "");
+  return router + " refused the handshake: the shared secret differs from the router's" + (router_keys_.size() > 1 ? "; the next secret is tried" : "");
+}
+
+void agent_router_link::impl::try_next_key() {
+  // After a change of the secrets the transport may have a key that is none of the list: the list is not tried yet.
+  const bool fresh_list = router_key_ != router_keys_[key_at_];
+  if (!fresh_list) {
+    key_at_ = (key_at_ + 1) % router_keys_.size();
+    ++keys_tried_;
+  }
+  if (options.router_keys.empty()) secret_at_ = key_at_;
   // Not from inside an event: the transport is pumping.
-  loop_.post([this, alive = alive_] {
+  loop_.post([this, fresh_list, alive = alive_] {
     if (!*alive || halted) return;
     for (auto &s : slots) {
-      if (s->link) drop(*s->link, "another secret is tried");
+      if (s->link) drop(*s->link, "another key is tried");
       s->attempts.clear();
       s->race.disarm();
     }
@@ -193,7 +228,7 @@ void agent_router_link::impl::try_next_secret() {
     dial_slot &s = *slots[0];
     s.retry.disarm();
     // A whole round at once, then with patience. The dial starts the transport with the other key.
-    if (secrets_tried_ % options.secrets.size() != 0) dial(s);
+    if (fresh_list || keys_tried_ % router_keys_.size() != 0) dial(s);
     else again(s, never_ns);
   });
 }
@@ -296,7 +331,7 @@ void agent_router_link::impl::all_up_or_not() {
   for (const auto &s : slots)
     if (!s->link || s->link->at != agent_channel::phase::welcomed) return;
   if (std::exchange(all_welcomed, true)) return;
-  secrets_tried_ = 0;
+  keys_tried_ = secrets_tried_ = 0;
   handler.on_welcomed();
 }
 

@@ -90,6 +90,8 @@ struct agent_channel final : channel {
   key32 nonce{};
   key32 router_nonce{};
   digest32 metadata_hash{};
+  digest32 proof_key{};           // of the last AUTH
+  size_t challenges = 0;          // on the live link since the last WELCOME
   uint16_t epoch = 0;
   uint32_t body_window = 0;
   std::string failing;
@@ -133,7 +135,8 @@ class agent_router_link::impl final : public transport_owner, private turn_task 
   // Ends a link: its streams are cancelled first, then it is dialled again after `delay_ns` (never_ns: with back-off).
   void drop(agent_channel &c, std::string_view reason, uint64_t delay_ns = never_ns);
   void drop_later(agent_channel &c, std::string reason);
-  void try_next_secret();
+  void set_secrets(std::vector<std::string> secrets);
+  void try_next_key();
   void halt();                                   // no dialling any more
   void all_up_or_not();
 
@@ -150,7 +153,7 @@ class agent_router_link::impl final : public transport_owner, private turn_task 
   pong_info load_now();
 
   loop &loop_;
-  const agent_link_options options;
+  agent_link_options options;                    // its secrets are wiped once their keys are derived
   agent_link_handler &handler;
   transport_pump pump;
   bool draining = false;
@@ -163,6 +166,8 @@ class agent_router_link::impl final : public transport_owner, private turn_task 
  private:
   void on_turn_end() override;
   status start_transport();
+  void derive(std::vector<std::string> secrets);
+  std::string refused_handshake(const dial_slot &s) const;
   void resolved(uint32_t index, std::vector<std::string> addresses, std::string trouble);
   void dial_failed(dial_slot &s);
   void again(dial_slot &s, uint64_t delay_ns);
@@ -171,16 +176,18 @@ class agent_router_link::impl final : public transport_owner, private turn_task 
   void on_challenge(agent_channel &c, const record &r);
   void on_welcome(agent_channel &c, const record &r);
   void on_kick(agent_channel &c, const record &r);
+  bool next_secret(const agent_channel &c);      // whether there is one to be tried at once
   proof_input proof_of(const agent_channel &c) const;
   uint64_t backoff_ns(uint32_t failures) const;
 
   const identity identity_;
   const uint64_t boot_id_;
   uint64_t router_boot_ = 0;
-  key32 router_key_{};
-  digest32 proof_key_{};
-  size_t secret_ = 0;
-  size_t secrets_tried_ = 0;                     // in a row without a welcome
+  key32 router_key_{};                           // what the transport was started with
+  std::vector<key32> router_keys_;               // pinned, or one a secret
+  std::vector<digest32> proof_keys_;             // one a secret
+  size_t key_at_ = 0, secret_at_ = 0;            // which are tried next
+  size_t keys_tried_ = 0, secrets_tried_ = 0;    // in a row without a welcome
   frame_pool frames_;
   outbox_counters sent_;
   boost::asio::ip::tcp::resolver resolver_;

@@ -26,7 +26,8 @@ struct agent_part {
 
 struct agent_link_options {
   std::string router;                          // HOST:PORT of worker 0; names are resolved here, never by libzmq
-  std::vector<std::string> secrets;            // tried in turn when the handshake fails
+  std::vector<std::string> secrets;            // newest first; tried in turn when the router accepts one not
+  std::vector<key32> router_keys;              // CURVE keys, one of which the router must have; empty = derived from the secrets
   uint32_t stream_window = 256 * 1024;
   uint64_t goodbye_ns = ns_per_s;              // for the router to answer GOODBYE
   uint64_t stream_write_timeout_ns = 120 * ns_per_s;
@@ -92,6 +93,8 @@ class agent_router_link {
   void signals(const std::vector<signal_value> &, std::string_view structured_json);
   void models(std::string_view metadata_json);
   void draining(uint64_t deadline_ms);
+  // In the place of those it had, newest first; not empty. Links stay, whose secret is gone too: the router decides about them.
+  void set_secrets(std::vector<std::string> secrets);
   void slot_freed();                                        // a PONG at once if a request was refused as busy
   void goodbye(std::function<void()> done);                 // last record, waits for GOAWAY at most 1 s
   uint64_t heartbeat_period_ns() const;                     // as welcomed

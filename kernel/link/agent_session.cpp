@@ -1,4 +1,6 @@
 // Authentication, liveness and the cold records, agent side; and the public face of the bundle.
+#include <algorithm>
+
 #include "link/agent_impl.hpp"
 #include "link/notice.hpp"
 
@@ -87,17 +89,23 @@ void agent_router_link::impl::on_challenge(agent_channel &c, const record &r) {
     return drop(c, "the agent's metadata is too large");
   }
   c.metadata_hash = sha256(metadata);
+  // On a live link the router asks again until one of the secrets is one of its own, the newest first.
+  if (c.at == agent_channel::phase::welcomed) c.proof_key = proof_keys_[c.challenges++ % proof_keys_.size()];
+  else c.proof_key = proof_keys_[secret_at_];
   if (c.at == agent_channel::phase::greeting) c.at = agent_channel::phase::proving;
-  c.append({.what = kind::auth}, to_json(auth_message{make_proof(proof_key_, role::agent, proof_of(c)), options.stream_window}), metadata);
+  c.append({.what = kind::auth}, to_json(auth_message{make_proof(c.proof_key, role::agent, proof_of(c)), options.stream_window}), metadata);
 }
 
 void agent_router_link::impl::on_welcome(agent_channel &c, const record &r) {
   const bool first = c.at == agent_channel::phase::proving;
   const auto m = parse_welcome(r.meta);
   if (!m || (!first && c.at != agent_channel::phase::welcomed)) return drop(c, "protocol fault: a WELCOME out of place");
-  if (find_proof({&proof_key_, 1}, role::router, proof_of(c), m->proof) < 0)
+  if (find_proof({&c.proof_key, 1}, role::router, proof_of(c), m->proof) < 0)
     return drop(c, "the router did not prove that it holds the shared secret");
-  if (!first) return;  // a renewal changes nothing
+  c.challenges = 0;
+  if (const auto at = std::find(proof_keys_.begin(), proof_keys_.end(), c.proof_key); at != proof_keys_.end())
+    secret_at_ = static_cast<size_t>(at - proof_keys_.begin());
+  if (!first) return;  // a renewal changes nothing else
   c.limit.disarm();
   c.at = agent_channel::phase::welcomed;
   c.epoch = m->epoch;
@@ -144,13 +152,19 @@ void agent_router_link::impl::on_kick(agent_channel &c, const record &r) {
   if (!m) return drop(c, "protocol fault: a malformed KICK");
   note(level::warning, "the router at " + c.address + " ends the link: " + m->code + ": " + m->message);
   if (m->final) halt();
-  const bool other_secret = m->code == "bad_secret" && options.secrets.size() > 1;
-  drop(c, m->code + ": " + m->message, m->retry_after_ms > 0 ? m->retry_after_ms * ns_per_ms : never_ns);
-  if (other_secret && !halted) try_next_secret();
+  const bool other_secret = m->code == "bad_secret" && next_secret(c);
+  drop(c, m->code + ": " + m->message, other_secret ? 0 : m->retry_after_ms > 0 ? m->retry_after_ms * ns_per_ms : never_ns);
   if (m->final)
     for (auto &s : slots)
       if (s->link) drop(*s->link, "the router does not want this agent");
   handler.on_kicked(m->code, m->message, m->final);
+}
+
+bool agent_router_link::impl::next_secret(const agent_channel &c) {
+  // Another link may have met the same refusal before.
+  if (proof_keys_[secret_at_] != c.proof_key) return true;
+  secret_at_ = (secret_at_ + 1) % proof_keys_.size();
+  return ++secrets_tried_ % proof_keys_.size() != 0;
 }
 
 pong_info agent_router_link::impl::load_now() { return handler.load(); }
@@ -204,6 +218,8 @@ void agent_router_link::draining(uint64_t deadline_ms) {
   if (agent_channel *c = impl_->link_zero())
     c->append({.what = kind::drain, .aux = static_cast<uint32_t>(std::min<uint64_t>(deadline_ms, UINT32_MAX))}, {}, {});
 }
+
+void agent_router_link::set_secrets(std::vector<std::string> secrets) { impl_->set_secrets(std::move(secrets)); }
 
 void agent_router_link::slot_freed() {
   for (auto &s : impl_->slots) {

@@ -41,6 +41,11 @@ int find_proof(std::span<const digest32> keys, role who, const proof_input &in, 
   return found;
 }
 
+void wipe(std::vector<std::string> &secrets) {
+  for (std::string &s : secrets) sodium_memzero(s.data(), s.size());
+  secrets.clear();
+}
+
 key32 random_nonce() {
   key32 nonce;
   randombytes_buf(nonce.data(), nonce.size());

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/digest.hpp"
 #include "link/identity.hpp"
@@ -30,6 +31,8 @@ digest32 proof_key(std::string_view secret);
 digest32 make_proof(const digest32 &key, role who, const proof_input &in);
 // The index of the key that made `proof`, -1 = none of them. Constant time in the number of keys.
 int find_proof(std::span<const digest32> keys, role who, const proof_input &in, const digest32 &proof);
+// What is left of a secret once its keys are derived.
+void wipe(std::vector<std::string> &secrets);
 key32 random_nonce();
 uint64_t random_u64();
 

@@ -59,6 +59,7 @@ class fake_end final : public transport_end {
   key32 public_key{}, router_key{};
   std::deque<event> events;
   std::string bound;
+  std::set<key32> denied;
 };
 
 class fake_network {
@@ -71,6 +72,7 @@ class fake_network {
     bool mute_to_listener = false, mute_to_dialler = false;  // swallowed without a word
     uint64_t busy_until_ns[2] = {};                          // the line to the dialler, to the listener
   };
+  std::string from_host = "127.0.0.1";  // what listeners see of a dialler
   bool full = false;          // every send answers FULL
   int starts = 0;             // of all ends
   std::set<int> refused_starts;
@@ -152,11 +154,13 @@ inline const hive_transport_vtable fake_end::table = {
       const auto it = e.net.listeners.find(std::string(address.ptr, address.len));
       if (it == e.net.listeners.end()) {
         e.push({event::kind::lost, *out, "nobody listens", {}, HIVE_LOST_REFUSED});
+      } else if (it->second->denied.contains(e.public_key)) {
+        e.push({event::kind::lost, *out, "the router refused this key", {}, HIVE_LOST_AUTH});
       } else if (it->second->public_key != e.router_key) {
         e.push({event::kind::lost, *out, "keys do not match", {}, HIVE_LOST_AUTH});
       } else {
         auto c = std::make_unique<fake_network::connection>(fake_network::connection{&e, it->second, *out, e.net.next_peer++});
-        it->second->push({event::kind::peer, c->at_listener, "127.0.0.1:4" + std::to_string(c->at_listener), e.public_key, 0});
+        it->second->push({event::kind::peer, c->at_listener, e.net.from_host + ":4" + std::to_string(c->at_listener), e.public_key, 0});
         e.push({event::kind::peer, *out, it->first, it->second->public_key, 0});
         e.net.connections.push_back(std::move(c));
       }
@@ -210,7 +214,16 @@ inline const hive_transport_vtable fake_end::table = {
       auto &e = *static_cast<fake_end *>(self);
       if (auto *c = e.net.find(e, peer)) e.net.sever(*c, HIVE_LOST_CLOSED);
     },
-    [](void *, const uint8_t *, size_t) noexcept -> hive_status { return HIVE_OK; },
+    [](void *self, const uint8_t *keys, size_t count) noexcept -> hive_status {
+      auto &denied = static_cast<fake_end *>(self)->denied;
+      denied.clear();
+      for (size_t i = 0; i < count; ++i) {
+        key32 k;
+        std::memcpy(k.data(), keys + 32 * i, 32);
+        denied.insert(k);
+      }
+      return HIVE_OK;
+    },
     [](void *self, uint32_t) noexcept {
       auto &e = *static_cast<fake_end *>(self);
       for (auto &c : e.net.connections)

@@ -34,7 +34,8 @@ std::string open_meta(const open_request &r, uint64_t now) {
 }  // namespace
 
 router_hub::impl::impl(loop &l, transport_ref network, directory &d, const hub_options &o, transport_ref own)
-    : loop_(l), directory_(d), options(o), pump(l, network, *this), next_epoch_(static_cast<uint16_t>(random_u64())) {
+    : loop_(l), directory_(d), options(o), pump(l, network, *this), strangers_(o.strangers_per_address, o.strangers),
+      next_epoch_(static_cast<uint16_t>(random_u64())) {
   if (own.table != nullptr) own_pump.emplace(l, own, *this, own_process_mark);
 }
 
@@ -50,10 +51,14 @@ router_hub::impl::~impl() {
 }
 
 status router_hub::impl::start() {
-  if (options.secrets.empty())
+  if (options.secrets.empty() && options.own_secret.empty())
     return fail(errc::invalid, "the link needs a shared secret of at least 32 bytes: set HIVENET_ROUTER_JWT_SECRET or --jwt-secret-file");
-  keys_ = router_keys(options.secrets.front());
+  keys_ = options.keys;
+  if (keys_.public_key == key32{}) keys_ = router_keys(options.secrets.empty() ? options.own_secret : options.secrets.front());
   for (const auto &s : options.secrets) proof_keys_.push_back(proof_key(s));
+  if (!options.own_secret.empty()) own_proof_keys_.push_back(proof_key(options.own_secret));
+  wipe(options.secrets);
+  options.own_secret.clear();
   status s;
   if (own_pump) s = own_pump->start(options.worker, options.workers, keys_.secret_key, keys_.public_key, nullptr);
   if (s && pump.usable()) s = pump.start(options.worker, options.workers, keys_.secret_key, keys_.public_key, nullptr);
@@ -136,7 +141,10 @@ void router_hub::impl::shut_down(uint32_t linger_ms) {
 
 void router_hub::impl::on_peer(hive_peer peer, const key32 &key, std::string_view address) {
   const bool own = (peer & own_process_mark) != 0;
+  const std::string group = own ? std::string() : address_group(address);
+  if (!own && !admit_stranger(peer, group, address)) return;
   auto link = std::make_unique<hub_link>(*this, peer, key, own ? std::string_view("this process") : address);
+  link->counted_as_stranger = !own;
   loop_.arm_in(link->limit, options.auth_limit_ns);
   links_[peer] = std::move(link);
 }
@@ -213,6 +221,7 @@ void router_hub::drain(std::string_view peer_id, uint64_t deadline_ms) { impl_->
 void router_hub::set_denied(std::vector<std::array<uint8_t, 32>> keys) {
   if (const status s = impl_->pump.set_denied(keys); !s) note(level::warning, s.text());
 }
+void router_hub::set_secrets(std::vector<std::string> secrets) { impl_->set_secrets(std::move(secrets)); }
 void router_hub::shut_down(uint64_t linger_ms) { impl_->shut_down(static_cast<uint32_t>(linger_ms)); }
 
 const hub_counters &router_hub::counters() const { return impl_->counters; }

@@ -12,6 +12,7 @@
 #include "link/channel.hpp"
 #include "link/messages.hpp"
 #include "link/router_hub.hpp"
+#include "link/strangers.hpp"
 
 namespace hive::link {
 
@@ -106,6 +107,7 @@ struct hub_link final : channel {
   router_hub::impl &hub;
   const key32 key;                 // as CURVE proved it; never taken from a record
   const std::string address;
+  const std::string group;         // address_group of it
   phase at = phase::stranger;
   std::string peer_id;
   uint64_t boot_id = 0;
@@ -113,12 +115,15 @@ struct hub_link final : channel {
   key32 agent_nonce{};
   key32 router_nonce{};
   digest32 metadata_hash{};        // of the last AUTH that was proven
-  size_t secret = 0;               // which one it was proven with
+  digest32 proven_with{};          // the key of the secret of that proof
+  size_t secret = 0;               // its place in the list at that time
+  uint32_t refused_proofs = 0;     // of a renewal, in a row
   uint16_t epoch = 0;
   uint64_t counter = 0;
   uint32_t body_window = 0;
-  bool challenge_open = false;     // a nonce is out and not used up
+  uint32_t challenges_out = 0;     // not answered yet; only the answer to the last one has the nonce above
   bool known = false;              // the directory has heard of it
+  bool counted_as_stranger = false;
   bool expired = false;
   bool lost = false;               // the transport has forgotten the peer
   std::string failing;             // why it ends at the end of this turn
@@ -143,6 +148,7 @@ class router_hub::impl final : public transport_owner, private turn_task {
   void kick_peer(std::string_view peer_id, const kick_message &m);
   void kick_link(hive_peer peer, const kick_message &m);
   void drain(std::string_view peer_id, uint64_t deadline_ms);
+  void set_secrets(std::vector<std::string> secrets);
   void shut_down(uint32_t linger_ms);
 
   void on_peer(hive_peer peer, const key32 &key, std::string_view address) override;
@@ -152,6 +158,7 @@ class router_hub::impl final : public transport_owner, private turn_task {
   // hub_session.cpp
   void on_link_record(hub_link &l, const record &r);
   void kick(hub_link &l, const kick_message &m);
+  void on_limit(hub_link &l);
   // Ends a link now: its streams fail, the directory hears of it, its connection is closed.
   void drop(hub_link &l, std::string_view reason, cause why = cause::link_lost);
   void drop_later(hub_link &l, std::string reason);   // from places that must not destroy anything
@@ -167,7 +174,7 @@ class router_hub::impl final : public transport_owner, private turn_task {
 
   loop &loop_;
   directory &directory_;
-  const hub_options options;
+  hub_options options;              // without the secrets, once it is started
   transport_pump pump;              // the network; idle without a table
   std::optional<transport_pump> own_pump;
   hub_counters counters;
@@ -198,6 +205,12 @@ class router_hub::impl final : public transport_owner, private turn_task {
   void on_signals(hub_link &l, const record &r);
   void on_goodbye(hub_link &l);
   void answer_probes(hive_peer peer, bool alive);
+  void on_wrong_proof(hub_link &l, bool renewal);
+  void ask_again(hub_link &l);      // for a proof on a live link
+  bool admit_stranger(hive_peer peer, const std::string &group, std::string_view address);
+  void no_stranger_any_more(hub_link &l);
+  const std::vector<digest32> &keys_for(const hub_link &l) const { return (l.peer() & own_process_mark) != 0 && !own_proof_keys_.empty() ? own_proof_keys_ : proof_keys_; }
+  bool holds(const hub_link &l) const;   // the secret that it has proven
   proof_input proof_of(const hub_link &l) const;
   hub_link *find(std::string_view peer_id);
 
@@ -208,6 +221,8 @@ class router_hub::impl final : public transport_owner, private turn_task {
 
   curve_pair keys_;
   std::vector<digest32> proof_keys_;
+  std::vector<digest32> own_proof_keys_;
+  stranger_budget strangers_;
   frame_pool frames_;
   uint16_t next_epoch_;
   std::unordered_map<hive_peer, std::unique_ptr<hub_link>> links_;

@@ -1,4 +1,6 @@
 // Authentication, renewal, liveness and the cold records of a link, router side.
+#include <algorithm>
+
 #include "link/hub_impl.hpp"
 #include "link/notice.hpp"
 
@@ -11,6 +13,8 @@ constexpr uint64_t shortest_renewal_ns = ns_per_s;     // with a TTL just above 
 constexpr uint64_t decision_limit_ns = 10 * ns_per_s;  // the probe of an owner takes 1 s of it
 constexpr uint64_t renewal_retry_ns = 30 * ns_per_s;
 constexpr uint32_t smallest_window = 64 * 1024;
+constexpr uint32_t most_proofs = 8;                    // of one renewal; as many secrets as anybody may have
+constexpr uint64_t proof_again_ns = 10 * ns_per_s;     // for links whose secret is not accepted any more
 
 // The settings keep the TTL above the margin; a shorter one, as tests set it, is renewed at its half.
 uint64_t renewal_after_ns(uint64_t ttl) {
@@ -23,12 +27,8 @@ std::string who(const hub_link &l) { return (l.peer_id.empty() ? "a stranger" : 
 
 hub_link::hub_link(router_hub::impl &h, hive_peer peer, const key32 &curve_key, std::string_view from)
     : channel(h.loop_, h.pump_of(peer), h.frames_, h.counters.out, peer, {.ping_ns = h.options.ping_ns}),
-      hub(h), key(curve_key), address(from),
-      limit([this] {
-        if (at == phase::leaving) hub.drop(*this, "the agent has left");
-        else if (at == phase::deciding) hub.drop(*this, "the registry did not decide in time");
-        else hub.drop(*this, "no proof of the shared secret in time");
-      }),
+      hub(h), key(curve_key), address(from), group((peer & own_process_mark) != 0 ? std::string() : address_group(from)),
+      limit([this] { hub.on_limit(*this); }),
       renewal([this] { hub.challenge(*this); }),
       expiry([this] {
         expired = true;
@@ -66,6 +66,7 @@ void router_hub::impl::protocol_fault(hub_link &l, std::string what) {
 void router_hub::impl::drop(hub_link &l, std::string_view reason, cause why) {
   if (l.at == hub_link::phase::gone) return;
   const bool was_welcomed = l.at == hub_link::phase::welcomed;
+  no_stranger_any_more(l);
   if (was_welcomed || l.at == hub_link::phase::leaving) --counters.links_open;
   l.at = hub_link::phase::gone;
   l.flush();
@@ -98,6 +99,7 @@ void router_hub::impl::drop(hub_link &l, std::string_view reason, cause why) {
 void router_hub::impl::kick(hub_link &l, const kick_message &m) {
   if (l.at == hub_link::phase::gone) return;
   ++counters.kicked;
+  if (l.at < hub_link::phase::welcomed) ++counters.rejected[rejection_of(m.code)];
   note(level::warning, who(l) + ": KICK " + m.code + ": " + m.message);
   l.append({.what = kind::kick}, to_json(m), {});
   drop(l, m.message);
@@ -154,7 +156,7 @@ void router_hub::impl::on_hello(hub_link &l, const record &r) {
 
 void router_hub::impl::challenge(hub_link &l) {
   l.router_nonce = random_nonce();
-  l.challenge_open = true;
+  ++l.challenges_out;
   l.append({.what = kind::challenge}, to_json(challenge_message{protocol_version, l.router_nonce, l.agent_nonce, options.router_boot_id}), {});
   if (l.at == hub_link::phase::welcomed)
     loop_.arm_in(l.renewal, std::min(renewal_retry_ns, std::max(options.session_ttl_ns / 8, 20 * ns_per_ms)));
@@ -169,14 +171,16 @@ void router_hub::impl::on_auth(hub_link &l, const record &r) {
   const bool renewal = l.at == hub_link::phase::welcomed;
   const auto auth = parse_auth(r.meta);
   // A nonce is good for one answer: a second AUTH, true or replayed, finds none.
-  if (!auth || !std::exchange(l.challenge_open, false)) return protocol_fault(l, "an AUTH that answers no CHALLENGE");
+  if (!auth || l.challenges_out == 0) return protocol_fault(l, "an AUTH that answers no CHALLENGE");
+  if (--l.challenges_out > 0) return;  // of a CHALLENGE that another one has overtaken
   l.metadata_hash = sha256(r.payload);
-  const int secret = find_proof(proof_keys_, role::agent, proof_of(l), auth->proof);
-  if (secret < 0) {
-    ++counters.auth_failures;
-    return kick(l, {"bad_secret", "the proof does not match any of the router's shared secrets", 0, false});
-  }
+  const int secret = find_proof(keys_for(l), role::agent, proof_of(l), auth->proof);
+  if (secret < 0) return on_wrong_proof(l, renewal);
+  l.refused_proofs = 0;
   l.secret = static_cast<size_t>(secret);
+  const digest32 before = std::exchange(l.proven_with, keys_for(l)[l.secret]);
+  if (renewal && before != l.proven_with)
+    note(level::info, who(l) + ": proves secret " + std::to_string(l.secret + 1) + " of " + std::to_string(keys_for(l).size()) + " now");
   if (!renewal) {
     const uint32_t theirs = auth->stream_window == 0 ? options.stream_window : std::max(auth->stream_window, smallest_window);
     l.body_window = std::min(theirs, options.stream_window);
@@ -184,6 +188,66 @@ void router_hub::impl::on_auth(hub_link &l, const record &r) {
     loop_.arm_in(l.limit, decision_limit_ns);
   }
   decide(l, std::string(r.payload), renewal);
+}
+
+// On a live link the agent may have several secrets and learns only like this which of them holds here.
+void router_hub::impl::on_wrong_proof(hub_link &l, bool renewal) {
+  if (renewal && ++l.refused_proofs < most_proofs) return challenge(l);
+  ++counters.auth_failures;
+  kick(l, {"bad_secret", "the proof does not match any of the router's shared secrets", 0, false});
+}
+
+void router_hub::impl::on_limit(hub_link &l) {
+  using phase = hub_link::phase;
+  switch (l.at) {
+    case phase::leaving: return drop(l, "the agent has left");
+    case phase::deciding: return drop(l, "the registry did not decide in time");
+    case phase::welcomed:
+      ++counters.auth_failures;
+      return kick(l, {"bad_secret", "the secret that this link was made with is not accepted any more, and no other was proven in time", 0, false});
+    default:
+      ++counters.rejected[rejection_of("timeout")];
+      drop(l, "no proof of the shared secret in time");
+  }
+}
+
+void router_hub::impl::set_secrets(std::vector<std::string> secrets) {
+  std::vector<digest32> keys;
+  for (const std::string &s : secrets) keys.push_back(proof_key(s));
+  wipe(secrets);
+  if (keys == proof_keys_) return;
+  proof_keys_ = std::move(keys);
+  for (auto &[peer, l] : links_)
+    if (l->at == hub_link::phase::welcomed && &keys_for(*l) == &proof_keys_) ask_again(*l);
+}
+
+bool router_hub::impl::holds(const hub_link &l) const {
+  const auto &keys = keys_for(l);
+  return std::find(keys.begin(), keys.end(), l.proven_with) != keys.end();
+}
+
+void router_hub::impl::ask_again(hub_link &l) {
+  l.refused_proofs = 0;
+  if (!holds(l)) loop_.arm_in(l.limit, proof_again_ns);
+  challenge(l);
+}
+
+bool router_hub::impl::admit_stranger(hive_peer peer, const std::string &group, std::string_view address) {
+  const auto answer = strangers_.enter(group);
+  if (answer == stranger_budget::answer::enter) return true;
+  const bool of_address = answer == stranger_budget::answer::too_many_of_address;
+  ++counters.rejected[rejection_of(of_address ? "strangers_per_address" : "strangers")];
+  if (strangers_.worth_a_line(group, now_ns()))
+    note(level::warning, "a connection from " + std::string(address) + " was refused: " +
+                             (of_address ? std::to_string(options.strangers_per_address) + " connections of " + group
+                                         : std::to_string(options.strangers) + " connections in all") +
+                             " have not proven the secret yet");
+  pump_of(peer).close_peer(peer, 0);
+  return false;
+}
+
+void router_hub::impl::no_stranger_any_more(hub_link &l) {
+  if (std::exchange(l.counted_as_stranger, false)) strangers_.leave(l.group);
 }
 
 void router_hub::impl::decide(hub_link &l, std::string metadata, bool renewal) {
@@ -220,25 +284,28 @@ void router_hub::impl::welcome(hub_link &l, bool renewal) {
       kick(*old, {"replaced", "replaced by a newer connection from " + l.address, 0, false});
     }
     l.epoch = ++next_epoch_;
-    l.limit.disarm();
+    no_stranger_any_more(l);
     l.at = hub_link::phase::welcomed;
     l.start_windows(options.link_window);
     l.start_pings(options.ping_ns);
     by_peer_id_[l.peer_id] = &l;
     ++counters.links_welcomed;
     ++counters.links_open;
-    note(level::info, who(l) + ": link " + std::to_string(l.index) + " welcomed");
+    note(level::info, who(l) + ": link " + std::to_string(l.index) + " welcomed" +
+                          (l.secret == 0 ? std::string() : ", with secret " + std::to_string(l.secret + 1) + " of the router's " + std::to_string(keys_for(l).size())));
   } else {
     ++counters.renewals;
     note(level::debug, who(l) + ": session renewed");
     if (std::exchange(l.expired, false)) directory_.expired(l.peer_id, false);
   }
+  l.limit.disarm();
+  l.renewal.disarm();
   if (l.index == 0) {
     loop_.arm_in(l.renewal, renewal_after_ns(options.session_ttl_ns));
     loop_.arm_in(l.expiry, options.session_ttl_ns);
   }
   welcome_message m;
-  m.proof = make_proof(proof_keys_[l.secret], role::router, proof_of(l));
+  m.proof = make_proof(l.proven_with, role::router, proof_of(l));
   m.epoch = l.epoch;
   m.ttl_ms = options.session_ttl_ns / ns_per_ms;
   m.heartbeat_ms = std::max<uint64_t>(options.heartbeat_ns / ns_per_ms, 1);
@@ -248,6 +315,7 @@ void router_hub::impl::welcome(hub_link &l, bool renewal) {
   m.slot_release_at_head = options.slot_release_at_head;
   m.endpoints = endpoints;
   l.append({.what = kind::welcome}, to_json(m), {});
+  if (!holds(l)) ask_again(l);  // the secrets were changed while the registry decided
 }
 
 void router_hub::impl::on_pong(hub_link &l, const record &r) {

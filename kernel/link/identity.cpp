@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sodium.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -32,7 +33,7 @@ status trouble(const std::string &path, const char *doing) {
   const int e = errno;
   return fail(e == EACCES || e == EPERM ? errc::denied : errc::unavailable,
               std::string("identity file: ") + doing + ": " + std::strerror(e) +
-                  "; the agent needs a file that it can read, or a directory in which it may create one",
+                  "; it must be a file that can be read, or be in a directory in which it can be made",
               path);
 }
 
@@ -167,6 +168,19 @@ result<identity> load_or_create_identity(const std::string &path) {
   auto id = parse_file(path, bytes);
   sodium_memzero(bytes, sizeof bytes);
   return id;
+}
+
+result<identity_lock> identity_lock::take(const std::string &path) {
+  descriptor d{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+  if (d.fd < 0) return trouble(path, "cannot open");
+  if (::flock(d.fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+    return fail(errc::conflict, "identity file: another process on this machine runs with it; stop that one, or give this one a file of its own "
+                "(--identity-path)", path);
+  return identity_lock(std::exchange(d.fd, -1));
+}
+
+identity_lock::~identity_lock() {
+  if (fd_ >= 0) ::close(fd_);
 }
 
 result<key32> curve_key_of(std::string_view peer_id) {

@@ -133,6 +133,21 @@ TEST_F(identity_file, is_not_created_in_a_directory_that_does_not_exist_or_over_
   EXPECT_FALSE(load_or_create_identity(dir.string()).ok());
 }
 
+// Naive variant: two processes with one file throw each other out for ever.
+TEST_F(identity_file, is_held_by_one_process_at_a_time) {
+  ASSERT_TRUE(load_or_create_identity(path).ok());
+  {
+    const auto first = identity_lock::take(path);
+    ASSERT_TRUE(first.ok()) << first.why().text();
+    const auto second = identity_lock::take(path);
+    ASSERT_FALSE(second.ok());
+    EXPECT_EQ(second.why().code(), errc::conflict);
+    EXPECT_EQ(second.why().path(), path);
+    EXPECT_TRUE(load_or_create_identity(path).ok()) << "reading it is no matter of the lock";
+  }
+  EXPECT_TRUE(identity_lock::take(path).ok());
+}
+
 TEST(secrets, are_one_a_line_and_long_enough) {
   const std::string a(32, 'a'), b(40, 'b');
   const auto two = parse_secrets("\xEF\xBB\xBF  " + a + "\r\n\n" + b + "\n", "file");

@@ -12,12 +12,17 @@
 #include "hive/abi/transport.h"
 #include "link/counters.hpp"
 #include "link/directory.hpp"
+#include "link/identity.hpp"
 #include "link/stream.hpp"
 
 namespace hive::link {
 
 struct hub_options {
-  std::vector<std::string> secrets;          // first one derives the router's CURVE key; proofs of any are accepted
+  std::vector<std::string> secrets;          // newest first; proofs of any are accepted
+  curve_pair keys{};                         // the router's; zero = derived from the first secret
+  std::string own_secret;                    // what agents of this process prove; empty = as all others
+  uint32_t strangers = 256;                  // connections without a proof
+  uint32_t strangers_per_address = 8;        // of one IPv4 address or IPv6 /56; loopback is not counted
   uint64_t session_ttl_ns = 3600 * ns_per_s; // renewal at ttl - 5 min, at ttl / 2 below that
   uint64_t heartbeat_ns = 5 * ns_per_s;
   uint64_t ping_ns = ns_per_s;               // three missed PONGs: the link is lost
@@ -63,7 +68,11 @@ class router_hub {
   void kick(std::string_view peer_id, std::string_view code, std::string_view message, uint64_t retry_after_ms, bool final);
   void kick_link(link_id, std::string_view code, std::string_view message, uint64_t retry_after_ms, bool final);
   void drain(std::string_view peer_id, uint64_t deadline_ms);
+  // Keys that get no connection any more; whoever is connected stays until it is kicked.
   void set_denied(std::vector<std::array<uint8_t, 32>> keys);
+  // Proofs of these are accepted from now on, newest first. All agents are asked to prove one again; whose secret is gone and
+  // who does not answer with another within 10 s is kicked. The router's CURVE key stays.
+  void set_secrets(std::vector<std::string> secrets);
   void shut_down(uint64_t linger_ms);                          // GOAWAY everywhere, then stop
 
   const hub_counters &counters() const;                        // any thread, for as long as the hub lives
