@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "admin/agent_api.hpp"
 #include "admin/explain_api.hpp"
 #include "admin/policy_api.hpp"
 #include "base/digest.hpp"
@@ -41,6 +42,7 @@ struct api_subjects {
   const gateway::recent_requests &recent;
   const gateway::model_names &names;
   const tenancy::token_estimator &tokens;
+  fleet::agent_roster &roster;
 };
 
 class api final : public gateway::admin_port {
@@ -62,6 +64,7 @@ class api final : public gateway::admin_port {
   api_subjects on_;
   policy_api policies_;
   explain_api explain_;
+  agent_api agents_;
   std::vector<digest32> hashes_;
 };
 
