@@ -25,7 +25,7 @@ namespace {
 
 enum class page {
   none, health, routing_table, agents, agent, drain, undrain, models, model, storage, plugins, plugin, reset, explain, policy, policies,
-  named_policy, keys, keys_version, keys_replace, key
+  named_policy, keys, keys_version, keys_replace, key, revoked_agents, kick, revoked
 };
 
 struct admin_route {
@@ -44,6 +44,10 @@ constexpr admin_route table[] = {
     {"GET", "/admin/health", "/admin/health", page::health},
     {"GET", "/admin/routing-table", "/admin/routing-table", page::routing_table},
     {"GET", "/admin/agents", "/admin/agents", page::agents},
+    {"GET", "/admin/agents/revoked", "/admin/agents/revoked", page::revoked_agents},
+    {"POST", "/admin/agents/", "/admin/agents/:peer_id/kick", page::kick, true, "/kick"},
+    {"PUT", "/admin/agents/", "/admin/agents/:peer_id/revoked", page::revoked, true, "/revoked"},
+    {"DELETE", "/admin/agents/", "/admin/agents/:peer_id/revoked", page::revoked, true, "/revoked"},
     {"POST", "/admin/agents/", "/admin/agents/:peer_id/drain", page::drain, true, "/drain"},
     {"DELETE", "/admin/agents/", "/admin/agents/:peer_id/drain", page::undrain, true, "/drain"},
     {"GET", "/admin/agents/", "/admin/agents/:peer_id", page::agent, true},
@@ -89,7 +93,10 @@ std::string error_text(std::string_view words) { return "{\"error\":" + gateway:
 
 }  // namespace
 
-api::api(const api_options &options, api_subjects subjects) : options_(options), on_(subjects), policies_(subjects.policies), explain_({subjects.router, subjects.recent, subjects.names, subjects.tokens}), client_keys_(subjects.keys, options.strict_keys) {
+api::api(const api_options &options, api_subjects subjects)
+    : options_(options), on_(subjects), policies_(subjects.policies),
+      explain_({subjects.router, subjects.recent, subjects.names, subjects.tokens}), client_keys_(subjects.keys, options.strict_keys),
+      agents_(subjects.fleet, subjects.roster) {
   set_keys(options.keys);
 }
 
@@ -203,6 +210,17 @@ void api::answer(const admin_request &request, const reply_fn &reply, bool opene
       admin_answer a = explain_.answer(request);
       a.route = found->label;
       return reply(std::move(a));
+    }
+    case page::revoked_agents:
+    case page::kick:
+    case page::revoked: {
+      const reply_fn labelled = [reply, label = found->label](admin_answer a) {
+        a.route = label;
+        reply(std::move(a));
+      };
+      if (found->what == page::kick) return agents_.kick(request, argument, labelled);
+      if (found->what == page::revoked) return agents_.revoked(request, argument, labelled);
+      return agents_.list_revoked(labelled);
     }
     case page::policy:
     case page::policies:

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "admin/action_log.hpp"
+#include "admin/agent_api.hpp"
 #include "admin/explain_api.hpp"
 #include "admin/key_api.hpp"
 #include "admin/policy_api.hpp"
@@ -47,6 +48,7 @@ struct api_subjects {
   const gateway::recent_requests &recent;
   const gateway::model_names &names;
   const tenancy::token_estimator &tokens;
+  fleet::agent_roster &roster;
   tenancy::key_registry *keys = nullptr;      // null: the mode is not dynamic
 };
 
@@ -76,6 +78,7 @@ class api final : public gateway::admin_port {
   policy_api policies_;
   explain_api explain_;
   key_api client_keys_;
+  agent_api agents_;
   action_log actions_;
   mutable std::mutex mutex_;       // of the pointer below alone
   key_list keys_;

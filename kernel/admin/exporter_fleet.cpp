@@ -181,6 +181,10 @@ void exporter::collect_links(observe::exposition &out) const {
     for (size_t w = 0; w < on_.links.size(); ++w)
       out.series(observe::label_text({"worker"}, {std::to_string(w)}), f.value(*on_.links[w]));
   }
+  out.family(metric_kind::counter, "link_rejected_total", "Agent connections refused before they were welcomed, by reason");
+  for (size_t w = 0; w < on_.links.size(); ++w)
+    for (size_t i = 0; i < std::size(link::rejection_reasons); ++i)
+      out.series(observe::label_text({"worker", "reason"}, {std::to_string(w), link::rejection_reasons[i]}), static_cast<uint64_t>(on_.links[w]->rejected[i]));
   static constexpr std::pair<const char *, tally link::outbox_counters::*> both_ways[] = {
       {"link_records_total", &link::outbox_counters::records},
       {"link_frames_total", &link::outbox_counters::frames},

@@ -5,6 +5,7 @@
 #include <csignal>
 #include <deque>
 #include <iostream>
+#include <optional>
 #include <thread>
 
 #include "agent/runtime.hpp"
@@ -50,6 +51,11 @@ class agent_app {
       agent::router_target target;
       target.options.router = address;
       target.options.secrets = settings_.secrets;
+      for (const std::string &id : settings_.router_ids) {
+        const auto key = link::curve_key_of(id);
+        if (!key) return key.why().at("router-id " + id);
+        target.options.router_keys.push_back(*key);
+      }
       target.transport = apps::transport_calls(**transport);
       pumps_.push_back({&runtime_->half(0), runtime_->half(0).add_router(std::move(target))});
       transports_.push_back(std::move(*transport));
@@ -63,11 +69,12 @@ class agent_app {
   void run() {
     const auto report = [](const char *what) { observe::log("kernel").error("exception on a loop: {}", what); };
     control_thread_ = std::thread([this, report] { control_.run(report); });
-    boost::asio::signal_set signals(data_.io(), SIGINT, SIGTERM);
+    boost::asio::signal_set signals(data_.io(), SIGINT, SIGTERM, SIGHUP);
     bool leaving = false;
-    std::function<void(const boost::system::error_code &, int)> on_signal = [&](const boost::system::error_code &error, int) {
+    std::function<void(const boost::system::error_code &, int)> on_signal = [&](const boost::system::error_code &error, int number) {
       if (error) return;
       signals.async_wait(on_signal);
+      if (number == SIGHUP) return reload();
       if (leaving) return data_.stop();  // a second signal ends it now
       leaving = true;
       observe::log("agent").info("leaving: {} request(s) in flight, draining for at most {} s", runtime_->in_flight(),
@@ -83,6 +90,17 @@ class agent_app {
   }
 
  private:
+  // The secrets again; links go on with what they have proven. Files are read where nothing waits for them.
+  void reload() {
+    control_.post([this] {
+      auto secrets = config::read_link_secrets(settings_.secret_sources);
+      if (secrets && secrets->empty()) secrets = fail(errc::invalid, "there is none any more");
+      if (!secrets) return observe::log("agent").error("the shared secrets stay as they were: {}", secrets.why().text());
+      observe::log("agent").info("{} shared secret(s) read again", secrets->size());
+      data_.post([this, found = *std::move(secrets)] { runtime_->half(0).set_secrets(found); });
+    });
+  }
+
   struct pump {
     agent::data_half *half;
     size_t router;
@@ -102,7 +120,12 @@ class agent_app {
 };
 
 int serve(const config::agent_settings &settings, const std::vector<std::string> &warnings) {
-  const auto identity = link::load_or_create_identity(settings.identity_path);
+  auto identity = link::load_or_create_identity(settings.identity_path);
+  std::optional<link::identity_lock> lock;
+  if (identity) {
+    if (auto taken = link::identity_lock::take(settings.identity_path); taken) lock.emplace(*std::move(taken));
+    else identity = taken.why();
+  }
   observe::log_options logging;
   logging.level = settings.log_level;
   logging.format = settings.log_format;

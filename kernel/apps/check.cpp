@@ -10,6 +10,7 @@
 #include "apps/policy_check.hpp"
 #include "apps/program.hpp"
 #include "apps/provider_settings.hpp"
+#include "fleet/agent_roster.hpp"
 #include "gateway/trusted_proxies.hpp"
 #include "tenancy/policy_quota.hpp"
 
@@ -71,6 +72,7 @@ std::vector<status> judge(const config::router_settings &s, std::vector<std::str
   problems.insert(problems.end(), auth.problems.begin(), auth.problems.end());
   if (auth.keys)
     if (const status fits = tenancy::check_minute_quotas(policies, *auth.keys); !fits) problems.push_back(fits);
+  if (const status roster = fleet::agent_roster::check({s.revoked_agents_file, s.agents_file}); !roster) problems.push_back(roster);
   if (const auto proxies = gateway::trusted_proxies::parse(s.trusted_proxies); !proxies) problems.push_back(proxies.why());
   return problems;
 }

@@ -104,6 +104,7 @@ class embedded_agents::one {
       agent::router_target target;
       target.options.router = owner_.places_[i].hub;
       target.options.secrets = {owner_.secret_};
+      target.options.router_keys = {owner_.hub_key_};
       target.options.part = link::agent_part{static_cast<uint32_t>(i), boot_id};
       // Nothing is in between, so there is nobody to be spared.
       target.options.reconnect_min_ns = 20 * ns_per_ms;
@@ -172,9 +173,10 @@ boost::json::array embedded_agents::json() const {
   return out;
 }
 
-void embedded_agents::start(std::vector<embedded_place> places, const std::string &secret) {
+void embedded_agents::start(std::vector<embedded_place> places, const std::string &secret, const link::key32 &hub_key) {
   places_ = std::move(places);
   secret_ = secret;
+  hub_key_ = hub_key;
   for (const auto &each : agents_) each->start();
 }
 

@@ -41,8 +41,8 @@ class embedded_agents {
   std::set<std::string> peer_ids() const;
   // {url, peer_id} each, for the ready line.
   boost::json::array json() const;
-  // `secret`: one that the hubs accept.
-  void start(std::vector<embedded_place>, const std::string &secret);
+  // `secret`: what the hubs take from agents of this process; `hub_key`: the key they have.
+  void start(std::vector<embedded_place>, const std::string &secret, const link::key32 &hub_key);
   // Ends probing and sampling; streams go on.
   void stop();
 
@@ -62,6 +62,7 @@ class embedded_agents {
   std::map<std::string, loaded_engine> engines_;
   std::vector<embedded_place> places_;
   std::string secret_;
+  link::key32 hub_key_{};
   std::vector<std::unique_ptr<one>> agents_;
 };
 

@@ -4,6 +4,8 @@
 
 #include <mutex>
 
+#include "fleet/metadata.hpp"
+
 namespace hive::apps {
 
 void hub_control::probe(uint32_t worker, std::string peer_id, std::function<void(bool)> reply) {
@@ -18,6 +20,35 @@ void hub_control::kick_link(link::link_id id, std::string code, std::string mess
   hubs_[id.worker].home->post([hub = hubs_[id.worker].hub, id, code = std::move(code), message = std::move(message), retry_after_ms, final] {
     hub->kick_link(id, code, message, retry_after_ms, final);
   });
+}
+
+void hub_control::set_denied(const std::vector<link::key32> &keys) {
+  for (const hub_place &each : hubs_)
+    each.home->post([hub = each.hub, keys] { hub->set_denied(keys); });
+}
+
+void hub_control::set_secrets(const std::vector<std::string> &secrets) {
+  for (const hub_place &each : hubs_)
+    each.home->post([hub = each.hub, secrets] { hub->set_secrets(secrets); });
+}
+
+std::optional<fleet::roster_refusal> fleet_directory::judge(std::string_view peer_id, std::string_view metadata_json) const {
+  if (roster_ == nullptr) return std::nullopt;
+  std::vector<std::string> models;  // of metadata that is wrong the registry has more to say
+  if (!metadata_json.empty() && roster_->lists_models())
+    if (auto info = fleet::parse_metadata(peer_id, metadata_json)) models = std::move(info->models);
+  return roster_->judge(peer_id, models);
+}
+
+void fleet_directory::put_out() {
+  if (roster_ == nullptr) return;
+  const auto now = registry_.snapshot();
+  for (const auto &a : now->agents) {
+    const auto no = roster_->judge(a->peer_id(), a->info()->models);
+    if (!no) continue;
+    observe::log("link").warn("agent {} at {} is put out: {}: {}", a->peer_id(), a->info()->address, no->code, no->message);
+    registry_.disconnect(a->peer_id(), {no->code, no->message, fleet::refused_retry_ms, true});
+  }
 }
 
 void fleet_directory::learn_pools() {
@@ -63,6 +94,14 @@ void fleet_directory::authenticate(link::auth_request request, std::function<voi
     return reply(std::move(no));
   }
   control_.post([this, request = std::move(request), reply = std::move(reply)]() mutable {
+    if (const auto no = judge(request.peer_id, request.metadata)) {
+      observe::log("link").warn("agent {} at {} is refused: {}: {}", request.peer_id, request.address, no->code, no->message);
+      link::auth_decision refused;
+      refused.kick_code = no->code;
+      refused.message = no->message;
+      refused.retry_after_ms = fleet::refused_retry_ms;
+      return reply(std::move(refused));
+    }
     registry_.authenticate(std::move(request), [this, reply = std::move(reply)](link::auth_decision decision) {
       control_.post([this, reply, decision = std::move(decision)] {
         learn_pools();
@@ -74,6 +113,11 @@ void fleet_directory::authenticate(link::auth_request request, std::function<voi
 
 void fleet_directory::models(std::string_view peer_id, std::string_view metadata_json) {
   control_.post([this, peer = std::string(peer_id), metadata = std::string(metadata_json)] {
+    if (const auto no = judge(peer, metadata)) {
+      observe::log("link").warn("agent {} is put out: {}: {}", peer, no->code, no->message);
+      registry_.disconnect(peer, {no->code, no->message, fleet::refused_retry_ms, true});
+      return;
+    }
     registry_.models(peer, metadata);
     learn_pools();
   });

@@ -5,11 +5,14 @@
 
 #include <functional>
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "admin/exporter.hpp"
 #include "base/loop.hpp"
+#include "fleet/agent_roster.hpp"
 #include "fleet/registry.hpp"
 #include "link/directory.hpp"
 #include "link/router_hub.hpp"
@@ -29,6 +32,8 @@ class hub_control final : public fleet::link_control {
   void set_hubs(std::vector<hub_place> hubs) { hubs_ = std::move(hubs); }
   void probe(uint32_t worker, std::string peer_id, std::function<void(bool)> reply) override;
   void kick_link(link::link_id, std::string code, std::string message, uint64_t retry_after_ms, bool final) override;
+  void set_denied(const std::vector<link::key32> &keys);
+  void set_secrets(const std::vector<std::string> &secrets);  // newest first
 
  private:
   std::vector<hub_place> hubs_;
@@ -43,6 +48,9 @@ class fleet_directory final : public link::directory {
   // Control thread, once a second: a model that nobody has served for `after_ns` goes, with its pool, line and series.
   void forget_pools(uint64_t now_ns, uint64_t after_ns);
 
+  // Who may register; whoever is connected and may not any more is put out. Control thread, set before the first agent.
+  void set_roster(const fleet::agent_roster &roster) { roster_ = &roster; }
+  void put_out();
   // Ids that only agents of this process may have. Before the first agent.
   void reserve(std::set<std::string> peer_ids) { reserved_ = std::move(peer_ids); }
   void authenticate(link::auth_request, std::function<void(link::auth_decision)> reply) override;
@@ -58,6 +66,7 @@ class fleet_directory final : public link::directory {
 
  private:
   void learn_pools();
+  std::optional<fleet::roster_refusal> judge(std::string_view peer_id, std::string_view metadata_json) const;
 
   loop &control_;
   fleet::registry &registry_;
@@ -65,6 +74,7 @@ class fleet_directory final : public link::directory {
   admin::exporter &metrics_;
   std::map<std::string, uint64_t> known_;  // control thread; since when it has had no agent, 0 = it has one
   std::set<std::string> reserved_;
+  const fleet::agent_roster *roster_ = nullptr;
 };
 
 // Outcomes of attempts: to the fleet's counters and to metrics. Any thread.

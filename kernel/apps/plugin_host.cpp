@@ -80,7 +80,8 @@ plugins::settings plugin_places(const config::router_settings &s) {
   namespace json = boost::json;
   plugins::settings out = places_of(s.plugins);
   out.program_values["storage/lmdb"] = json::serialize(json::object{{"path", s.disk_db_path}});
-  out.program_values["transport/zmq"] = json::serialize(json::object{{"max_connections_per_ip", s.connections_per_address}});
+  out.program_values["transport/zmq"] = json::serialize(json::object{{"max_connections_per_ip", s.connections_per_address}, {"max_strangers", s.strangers},
+                                                                                 {"max_strangers_per_ip", s.strangers_per_address}});
   return out;
 }
 

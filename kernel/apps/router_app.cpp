@@ -14,8 +14,6 @@
 #include "apps/provider_settings.hpp"
 #include "apps/program.hpp"
 #include "apps/router_unit.hpp"
-#include "base/text.hpp"
-#include "link/auth.hpp"
 #include "observe/log.hpp"
 
 namespace hive::apps {
@@ -112,6 +110,7 @@ void router_app::make_audit() {
 void router_app::reload() {
   if (audit_) audit_->reopen();
   if (const auto good = access_->reload()) exporter_.on_auth_reload(*good);
+  reload_link(settings_, hubs_, *roster_, *directory_);
   policies_->library().reload();
   auto aliases = config::read_model_aliases(settings_.config_file);
   if (aliases) names_.set(*std::move(aliases));
@@ -131,6 +130,11 @@ status router_app::start() {
   components_ = std::make_unique<routing::plugin_source>(plugins_, *host_);
   if (const status s = open_storage(); !s) return s;
   if (const status s = access_->restore(*storage_); !s) return s;
+  auto identity = open_link_identity(settings_);
+  if (!identity) return identity.why().at("identity-path");
+  link_identity_ = *std::move(identity);
+  roster_ = std::make_unique<fleet::agent_roster>(*storage_, control_, clock_, fleet::agent_roster::files{settings_.revoked_agents_file, settings_.agents_file});
+  if (const status s = roster_->start(); !s) return s;
 
   fleet::registry_settings f;
   f.workers = static_cast<uint32_t>(settings_.workers);
@@ -151,6 +155,7 @@ status router_app::start() {
   policies_ = std::make_unique<policies>(policies::parts{settings_, control_, *router_, *components_, fleet_->columns(), *storage_, exporter_, access_->keys(), providers_});
   if (const status s = policies_->library().start(); !s) return s;
   directory_ = std::make_unique<fleet_directory>(control_, *fleet_, *router_, exporter_);
+  directory_->set_roster(*roster_);
 
   admission_ = std::make_unique<tenancy::admission_control>(
       tenancy::admission_settings{settings_.admit_fraction, settings_.admit_park_timeout.ns, static_cast<uint64_t>(settings_.admit_default_output)}, clock_);
@@ -174,7 +179,7 @@ status router_app::start() {
   a.open_without_keys = settings_.allow_insecure_admin;
   a.storage = settings_.storage;
   a.entry_ttl_days = static_cast<uint64_t>(settings_.disk_db_ttl_days);
-  api_ = std::make_unique<admin::api>(a, admin::api_subjects{control_, *fleet_, *storage_, plugins_, *router_, *forwards_, stages_, policies_->library(), *recent_, names_, tokens_, access_->registry()});
+  api_ = std::make_unique<admin::api>(a, admin::api_subjects{control_, *fleet_, *storage_, plugins_, *router_, *forwards_, stages_, policies_->library(), *recent_, names_, tokens_, *roster_, access_->registry()});
   access_->serve([this](const tenancy::keyring &keys) { return policies_->fits(keys); },
                  [this](access::ring keys, std::function<void()> everywhere) { publish_keys(std::move(keys), std::move(everywhere)); },
                  [this](const std::vector<config::admin_key> &keys) { api_->set_keys(keys); });
@@ -185,6 +190,7 @@ status router_app::start() {
   embedded_ = std::make_unique<embedded_agents>(settings_.embedded_agents, control_, plugins_, *host_);
   if (const status s = embedded_->prepare(); !s) return s;
   directory_->reserve(embedded_->peer_ids());
+  roster_->exempt(embedded_->peer_ids());
   make_audit();
   if (const status s = start_units(); !s) return s;
   admin::exported shown{fleet_.get(), router_.get(), forwards_.get(), &stages_, &plugins_, audit_.get(), static_cast<size_t>(settings_.queue_size),
@@ -201,8 +207,8 @@ status router_app::start() {
 }
 
 // The worker's hub, if any agent can come: over the network, from inside this process, or both.
-status router_app::start_hub(unit &u, uint32_t worker, uint64_t boot_id, const std::vector<std::string> &secrets) {
-  if (secrets.empty()) return {};
+status router_app::start_hub(unit &u, uint32_t worker, uint64_t boot_id) {
+  if (!settings_.link_enabled && embedded_->empty()) return {};
   const std::string number = std::to_string(worker);
   const auto table = [](const std::unique_ptr<plugins::instance> &i) { return i ? transport_calls(*i) : link::transport_ref{}; };
   if (settings_.link_enabled) {
@@ -217,7 +223,11 @@ status router_app::start_hub(unit &u, uint32_t worker, uint64_t boot_id, const s
     u.own_transport = std::move(*transport);
   }
   link::hub_options h;
-  h.secrets = secrets;
+  h.secrets = settings_.secrets;
+  h.keys = link_identity_.keys;
+  h.strangers = static_cast<uint32_t>(settings_.strangers);
+  h.strangers_per_address = static_cast<uint32_t>(settings_.strangers_per_address);
+  if (!embedded_->empty()) h.own_secret = link_identity_.own_secret;
   h.session_ttl_ns = settings_.session_ttl.ns;
   h.heartbeat_ns = settings_.heartbeat_interval.ns;
   h.write_timeout_ns = or_never(settings_.stream_write_timeout.ns);
@@ -254,14 +264,11 @@ status router_app::start_units() {
     observe::log("auth").warn("{} is open to everybody who reaches it: no client needs a key (set --auth-config-file)", http.text());
   std::vector<hub_place> places;
   std::vector<embedded_place> inside;
-  // Agents of this process prove a secret like any other; without a configured one it is of this start and goes nowhere.
-  std::vector<std::string> secrets = settings_.secrets;
-  if (secrets.empty() && !embedded_->empty()) secrets.push_back(to_hex(link::random_nonce()));
 
   for (uint32_t i = 0; i < workers; ++i) {
     auto u = std::make_unique<unit>(memory_);
     limits.memory = &u->memory;
-    if (const status s = start_hub(*u, i, boot_id, secrets); !s) return s;
+    if (const status s = start_hub(*u, i, boot_id); !s) return s;
     if (!embedded_->empty()) {
       const auto name = u->hub->listen_own("127.0.0.1:0");
       if (!name) return name.why().at("backend");
@@ -288,12 +295,14 @@ status router_app::start_units() {
     }
   for (auto &u : units_)
     if (u->hub) u->hub->set_endpoints(told);
-  if (secrets.empty()) {
+  if (!settings_.link_enabled && embedded_->empty()) {
     places.clear();
     observe::log("link").warn("no agent can connect: set --jwt-secret-file or HIVENET_ROUTER_JWT_SECRET");
   }
   hubs_.set_hubs(std::move(places));
-  if (!embedded_->empty()) embedded_->start(std::move(inside), secrets.front());
+  hubs_.set_denied(roster_->denied_keys());
+  roster_->on_change([this] { hubs_.set_denied(roster_->denied_keys()); });
+  if (!embedded_->empty()) embedded_->start(std::move(inside), link_identity_.own_secret, link_identity_.keys.public_key);
   return {};
 }
 
@@ -305,6 +314,7 @@ std::string router_app::ready_line() const {
                    {"http", units_.front()->server->address()},
                    {"metrics", metrics_page_->address()},
                    {"link", json::array(link_addresses_.begin(), link_addresses_.end())}};
+  if (!link_identity_.router_id.empty()) out["router_id"] = link_identity_.router_id;
   if (!embedded_->empty()) out["embedded"] = embedded_->json();
   return json::serialize(out);
 }

@@ -15,6 +15,7 @@
 #include "apps/embedded.hpp"
 #include "apps/first_request.hpp"
 #include "apps/fleet_wiring.hpp"
+#include "apps/link_security.hpp"
 #include "apps/metrics_page.hpp"
 #include "apps/plugin_host.hpp"
 #include "apps/policies.hpp"
@@ -46,7 +47,7 @@ class router_app {
   void make_audit();
   void reload();
   status open_storage();
-  status start_hub(unit &, uint32_t worker, uint64_t boot_id, const std::vector<std::string> &secrets);
+  status start_hub(unit &, uint32_t worker, uint64_t boot_id);
   status start_units();
   void publish_keys(access::ring, std::function<void()> everywhere);
   std::string ready_line() const;
@@ -82,6 +83,8 @@ class router_app {
   hub_control hubs_;
   fleet_log fleet_log_;
   srtt_log srtt_log_;
+  link_identity link_identity_;
+  std::unique_ptr<fleet::agent_roster> roster_;
   std::unique_ptr<fleet::registry> fleet_;
   std::unique_ptr<outcomes> outcomes_;
   std::unique_ptr<routing::router> router_;

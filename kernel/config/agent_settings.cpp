@@ -5,7 +5,6 @@
 #include "base/clock.hpp"
 #include "base/text.hpp"
 #include "config/embedded_agents.hpp"
-#include "config/secret.hpp"
 
 namespace hive::config {
 namespace {
@@ -90,12 +89,10 @@ void add_link(table &t, agent_settings &a) {
         "Ed25519 key file; made with mode 0600 if missing.").shown_as("PATH").check([](const std::string &text) {
     return text.empty() ? fail(errc::invalid, "must not be empty") : status();
   });
-  t.add("jwt-secret-file", &a.written.secret_file, "",
-        "File with the secret shared with the routers, at least 32 bytes; several, one a line, while it is changed. "
-        "Wins over the variable HIVENET_ROUTER_JWT_SECRET.")
-        .also_env("HIVENET_ROUTER_JWT_SECRET_FILE").shown_as("PATH");
-  t.add("jwt-secret", &a.written.secret, "",
-        "The shared secret itself.").also_env("HIVENET_ROUTER_JWT_SECRET").no_flag().no_file().secret();
+  t.add("router-id", &a.router_ids, "",
+        "Peer id of a router with --identity-path; only who has such a key is talked to. Without any, the router's key is the one "
+        "derived from the shared secret.").repeatable().check(is_peer_id).shown_as("ID");
+  add_link_secret_rows(t, a.secret_sources, "routers");
   t.add("stream-write-timeout", &a.stream_write_timeout, "60s",
         "A stream of which the router takes no byte, nor says that its client still does, for twice this long ends; 0 = off.").range(0, day);
   t.add("drain-timeout", &a.drain_timeout, "30s", "How long running requests may take at shutdown.").range(0, day);
@@ -166,18 +163,11 @@ void add_embedded_rows(table &t, agent_settings &a) {
 }
 
 void finish(const table &t, agent_settings &a, std::vector<status> &problems, std::vector<std::string> &warnings) {
-  (void)warnings;
-  if (!a.written.secret_file.empty()) {
-    auto read = read_secrets(a.written.secret_file, min_shared_secret_bytes);
-    if (read) a.secrets = *std::move(read);
-    else problems.push_back(read.why());
-  } else if (!a.written.secret.empty()) {
-    auto one = clean_secret(a.written.secret, t.find("jwt-secret")->source, min_shared_secret_bytes);
-    if (one) a.secrets.push_back(*std::move(one));
-    else problems.push_back(one.why());
-  } else {
-    problems.push_back(fail(errc::invalid, "a shared secret is required; set --jwt-secret-file or HIVENET_ROUTER_JWT_SECRET", "jwt-secret-file"));
-  }
+  (void)t;
+  if (auto read = read_link_secrets(a.secret_sources); !read) problems.push_back(read.why());
+  else if (read->empty()) problems.push_back(fail(errc::invalid, "a shared secret is required; set --jwt-secret-file or HIVENET_ROUTER_JWT_SECRET", "jwt-secret-file"));
+  else a.secrets = *std::move(read);
+  for (std::string &each : judge_secret_files(a.secret_sources)) warnings.push_back(std::move(each));
 
   if (auto url = parse_base_url(a.backend_url)) a.backend_url = *std::move(url);
   else if (a.backend_url.empty()) problems.push_back(fail(errc::invalid, "must not be empty; write one like http://localhost:8888", "backend-url"));

@@ -7,6 +7,7 @@
 
 #include "base/status.hpp"
 #include "config/client_routes.hpp"
+#include "config/link_settings.hpp"
 #include "config/plugin_settings.hpp"
 #include "config/program_settings.hpp"
 #include "config/table.hpp"
@@ -31,7 +32,9 @@ struct agent_settings : program_settings {
   std::vector<std::string> routers;  // HOST:PORT each, at least one
   std::string transport;
   std::string identity_path;
-  std::vector<std::string> secrets;  // tried in turn, current one first
+  std::vector<std::string> secrets;  // newest first
+  link_secret_sources secret_sources;     // where they come from
+  std::vector<std::string> router_ids;    // peer ids; empty = the routers' keys are derived from the secrets
   duration stream_write_timeout;     // 0 = off
   duration drain_timeout, shutdown_timeout;
   int64_t ready_fd = -1;             // -1 = no ready line
@@ -45,7 +48,7 @@ struct agent_settings : program_settings {
   plugin_settings plugins;
 
   struct written_form {
-    std::string secret_file, secret, router_p2p;
+    std::string router_p2p;
     int64_t p2p_listen_port = 0;
     std::vector<std::string> extra_routes;
   } written;

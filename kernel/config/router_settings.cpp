@@ -64,7 +64,11 @@ void add_addresses(table &t, router_settings &r) {
         "Host told to agents instead of the bound one: HOST, /ip4/ADDRESS/tcp/PORT or /dns4/NAME/tcp/PORT. A port "
         "in it is ignored.").check(is_announce).shown_as("HOST");
   t.add("p2p-max-conns-per-ip", &r.connections_per_address, "32",
-        "Agent connections from one IPv4 address or IPv6 /56, per listening port.").range(1, 1'000'000);
+        "Agent connections from one IPv4 address or IPv6 /56, per listening port. Loopback is not counted.").range(1, 1'000'000);
+  t.add("p2p-max-strangers", &r.strangers, "256",
+        "Connections on one listening port that are in their handshake, and as many again that have not proven the secret yet.").range(1, 65536);
+  t.add("p2p-max-strangers-per-ip", &r.strangers_per_address, "8",
+        "The same of one IPv4 address or IPv6 /56. Loopback is not counted.").range(1, 65536);
   t.add("p2p-port", &r.written.unused, "", "Port of the old data plane.").unused(
         "agents use one port, --grpc-port or --link-listen").shown_as("NUMBER");
   t.add("ready-fd", &r.ready_fd, "1",
@@ -171,10 +175,15 @@ void add_fleet(table &t, router_settings &r) {
 
 void add_security(table &t, router_settings &r) {
   t.section("Security");
-  t.add("jwt-secret-file", &r.written.secret_file, "",
-        "File with the secret shared with the agents, at least 32 bytes; several, one a line, while it is changed. "
-        "Wins over the variable HIVENET_ROUTER_JWT_SECRET.").shown_as("PATH");
-  t.add("jwt-secret", &r.written.secret, "", "The shared secret itself.").no_flag().no_file().secret();
+  add_link_secret_rows(t, r.secret_sources, "agents");
+  t.add("identity-path", &r.identity_path, "",
+        "Ed25519 key file of the router, made with mode 0600 if missing; agents name its id with --router-id. Empty = the router's key "
+        "is derived from the shared secret.").shown_as("PATH");
+  t.add("revoked-agents-file", &r.revoked_agents_file, "",
+        "Peer ids of agents that get no link, one a line, beside those revoked through /admin; read again on SIGHUP.").shown_as("PATH");
+  t.add("agents-file", &r.agents_file, "",
+        "Peer ids of the agents that may register, one a line, each with the ids of the models that it may serve behind it, all if there "
+        "is none; read again on SIGHUP. Empty = whoever has the secret.").shown_as("PATH");
   t.add("admin-api-keys", &r.written.admin_keys, "",
         "Keys that open /admin, at least 16 bytes each; ro:KEY may only read. Without any key /admin answers 401.").no_flag().secret();
   t.add("admin-api-keys-file", &r.admin_keys_file, "",
@@ -239,14 +248,11 @@ void add_audit(table &t, router_settings &r) {
 void resolve_link(const table &t, router_settings &r, std::vector<status> &problems, std::vector<std::string> &warnings) {
   auto &w = r.written;
   r.secrets.clear();
-  if (!w.secret_file.empty()) {
-    auto read = read_secrets(w.secret_file, min_shared_secret_bytes);
-    if (read) r.secrets = *std::move(read);
-    else problems.push_back(read.why());
-  } else if (!w.secret.empty()) {
-    auto one = clean_secret(w.secret, "HIVENET_ROUTER_JWT_SECRET", min_shared_secret_bytes);
-    if (one) r.secrets.push_back(*std::move(one));
-    else problems.push_back(one.why());
+  if (auto read = read_link_secrets(r.secret_sources); !read) {
+    problems.push_back(read.why());
+  } else if (!read->empty()) {
+    r.secrets = *std::move(read);
+    for (std::string &each : judge_secret_files(r.secret_sources)) warnings.push_back(std::move(each));
   } else {
     for (const char *name : {"link-listen", "grpc-port", "p2p-listen-addr"})
       if (const setting *row = t.find(name); row->from != origin::built_in) {

@@ -9,6 +9,7 @@
 #include "config/admin_keys.hpp"
 #include "config/client_routes.hpp"
 #include "config/embedded_agents.hpp"
+#include "config/link_settings.hpp"
 #include "config/model_aliases.hpp"
 #include "config/plugin_settings.hpp"
 #include "config/program_settings.hpp"
@@ -25,6 +26,7 @@ struct router_settings : program_settings {
   bool link_enabled = false;         // false without a shared secret: no agent can connect
   std::string announce_host;         // told to agents; empty = what is bound
   int64_t connections_per_address = 32;
+  int64_t strangers = 256, strangers_per_address = 8;  // of them, those without a proof
   int64_t ready_fd = 1;
   // capacity and time
   int64_t workers = 0;               // resolved, at least 1
@@ -67,7 +69,11 @@ struct router_settings : program_settings {
   bool reset_disk_db = false;
   plugin_settings plugins;
   // security
-  std::vector<std::string> secrets;         // shared with the agents, current one first; empty if !link_enabled
+  std::vector<std::string> secrets;         // shared with the agents, newest first; empty if !link_enabled
+  link_secret_sources secret_sources;       // where they come from
+  std::string identity_path;                // empty = the router's key is derived from the first secret
+  std::string revoked_agents_file;          // empty = none
+  std::string agents_file;                  // empty = whoever has the secret
   std::vector<admin_key> admin_keys;        // of the variable and of the file
   std::vector<admin_key> given_admin_keys;  // of the variable alone
   std::string admin_keys_file;              // read again on SIGHUP
@@ -96,7 +102,7 @@ struct router_settings : program_settings {
   struct written_form {
     address link_listen, grpc_port;
     std::vector<std::string> backends;
-    std::string p2p_listen_addr, p2p_announce_addr, secret_file, secret, auth_mode;
+    std::string p2p_listen_addr, p2p_announce_addr, auth_mode;
     std::vector<std::string> admin_keys;
     std::vector<std::string> extra_routes;
     std::string admit_fraction;

@@ -65,6 +65,15 @@ connection_name name_of(int fd) {
 
 bool is_loopback(std::string_view ip) { return ip.starts_with("127.") || ip == "::1"; }
 
+std::string site_of(const std::string &ip) {
+  in6_addr six;
+  if (ip.find(':') == std::string::npos || inet_pton(AF_INET6, ip.c_str(), &six) != 1) return ip;
+  constexpr size_t kept = 7;
+  std::memset(six.s6_addr + kept, 0, sizeof six.s6_addr - kept);
+  char text[INET6_ADDRSTRLEN];
+  return std::string(inet_ntop(AF_INET6, &six, text, sizeof text)) + "/56";
+}
+
 bool cut_connection(int fd, const connection_name &expected) {
   return expected.known() && name_of(fd) == expected && shutdown(fd, SHUT_RDWR) == 0;
 }

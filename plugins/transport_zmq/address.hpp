@@ -30,6 +30,8 @@ struct connection_name {
 // Unknown (peer_port 0) when `fd` is not a connected TCP socket. IPv4-mapped addresses come out as IPv4.
 connection_name name_of(int fd);
 bool is_loopback(std::string_view ip);
+// What limits count as one address: an IPv4 address, or the /56 of an IPv6 one, which is what a site gets.
+std::string site_of(const std::string &ip);
 
 // Ends the connection on `fd` if it still is `expected`. libzmq keeps owning the descriptor.
 bool cut_connection(int fd, const connection_name &expected);

@@ -9,6 +9,7 @@
 
 #include "context.hpp"
 #include "hive/abi/transport.h"
+#include "hive/sdk/core.hpp"
 #include "message_pool.hpp"
 #include "settings.hpp"
 
@@ -37,9 +38,15 @@ class budget {
   uint64_t until_ns_;
 };
 
+// Connections that were ended before they were peers, by reason.
+struct rejection_metrics {
+  sdk::host::metric connections, strangers, strangers_per_ip;
+};
+
 struct core {
   const hive_host *host = nullptr;
   settings set;
+  rejection_metrics refused;
   const hive_transport_events *events = nullptr;
   context *zmq = nullptr;
   message_pool *pool = nullptr;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 #include <zmq.h>
 
+#include <algorithm>
 #include <cstring>
 #include <system_error>
 
@@ -12,14 +13,18 @@ namespace hive::transport_zmq {
 
 namespace {
 constexpr uint64_t sweep_period_ns = 500'000'000;
-constexpr size_t early_limit = 4096;
+constexpr size_t most_lately = 16384, most_told = 1024;
+constexpr uint64_t quiet_ns = 60'000'000'000;
+constexpr uint64_t lately_ns = 10'000'000'000;
 }
+
+gatekeeper::gatekeeper(const core &c) : host_(c.host), settings_(c.set), refused_(c.refused) {}
 
 std::string gatekeeper::start(void *zmq_context, void *socket, uint64_t serial) {
   wake_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
   if (wake_ < 0) return "no descriptor left for the monitor";
   const std::string at = "inproc://hive.gate." + std::to_string(serial);
-  const int events = ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_MONITOR_STOPPED;
+  const int events = ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_MONITOR_STOPPED;
   if (zmq_socket_monitor(socket, at.c_str(), events) != 0) return std::string("monitor: ") + zmq_strerror(zmq_errno());
   socket_ = socket;
   monitor_ = zmq_socket(zmq_context, ZMQ_PAIR);
@@ -82,13 +87,6 @@ void gatekeeper::run() {
 void gatekeeper::on_event(uint16_t event, int fd) {
   if (event == ZMQ_EVENT_ACCEPTED) {
     accepted(fd);
-  } else if (event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) {
-    const std::lock_guard lock(mutex_);
-    const auto found = open_.find(fd);
-    if (found == open_.end() || found->second.handshaken) return;
-    found->second.handshaken = true;
-    found->second.admitted = std::erase(early_, found->second.name) != 0;
-    --strangers_;
   } else if (event == ZMQ_EVENT_DISCONNECTED) {
     {
       const std::lock_guard lock(mutex_);
@@ -105,30 +103,64 @@ void gatekeeper::on_event(uint16_t event, int fd) {
 void gatekeeper::accepted(int fd) {
   connection c;
   c.name = name_of(fd);
-  const std::string &ip = c.name.peer_ip;
+  c.site = site_of(c.name.peer_ip);
   c.since_ns = host_->now_ns(host_);
   std::string refused;
   {
     const std::lock_guard lock(mutex_);
     forget(fd);
-    const bool counted = !ip.empty() && (settings_.limit_loopback || !is_loopback(ip));
-    const int of_ip = ++per_ip_[ip];
-    ++strangers_;
-    if (counted && of_ip > settings_.max_connections_per_ip)
-      refused = ip + " has " + std::to_string(settings_.max_connections_per_ip) + " connections (max_connections_per_ip)";
-    else if (strangers_ > settings_.max_strangers)
-      refused = std::to_string(settings_.max_strangers) + " connections are in their handshake (max_strangers)";
+    of_site &site = sites_[c.site];
+    ++site.connections;
+    c.admitted = was_admitted(c.name);
+    if (!c.admitted) ++site.strangers, ++strangers_;
     open_[fd] = c;
-    if (!refused.empty()) shutdown(fd, SHUT_RDWR);
+    const bool counted = !c.site.empty() && (settings_.limit_loopback || !is_loopback(c.name.peer_ip));
+    const sdk::host::metric *count = nullptr;
+    if (counted && site.connections > settings_.max_connections_per_ip) {
+      refused = "it has " + std::to_string(settings_.max_connections_per_ip) + " connections (max_connections_per_ip; --p2p-max-conns-per-ip)";
+      count = &refused_.connections;
+    } else if (counted && !c.admitted && site.strangers > settings_.max_strangers_per_ip) {
+      refused = std::to_string(settings_.max_strangers_per_ip) + " connections of it are in their handshake (max_strangers_per_ip)";
+      count = &refused_.strangers_per_ip;
+    } else if (!c.admitted && strangers_ > settings_.max_strangers) {
+      refused = std::to_string(settings_.max_strangers) + " connections are in their handshake (max_strangers)";
+      count = &refused_.strangers;
+    }
+    if (refused.empty()) return;
+    shutdown(fd, SHUT_RDWR);
+    count->add();
+    if (!worth_a_line(c.site, c.since_ns)) return;
   }
-  if (!refused.empty()) log("connection refused: " + refused);
+  log("connection from " + c.site + " refused: " + refused + "; further ones of the next minute are only counted");
+}
+
+// One line a minute and site; the map stays small whoever calls.
+bool gatekeeper::worth_a_line(const std::string &site, uint64_t now) {
+  const auto known = quiet_until_ns_.find(site);
+  if (known != quiet_until_ns_.end() && now < known->second) return false;
+  if (known == quiet_until_ns_.end() && quiet_until_ns_.size() >= most_told) {
+    std::erase_if(quiet_until_ns_, [&](const auto &e) { return e.second <= now; });
+    if (quiet_until_ns_.size() >= most_told) return false;
+  }
+  quiet_until_ns_[site] = now + quiet_ns;
+  return true;
+}
+
+bool gatekeeper::was_admitted(const connection_name &name) const {
+  return name.known() && std::any_of(admitted_.begin(), admitted_.end(), [&](const auto &e) { return e.first == name; });
+}
+
+void gatekeeper::no_stranger_any_more(connection &c) {
+  c.admitted = true;
+  --strangers_;
+  if (const auto s = sites_.find(c.site); s != sites_.end()) --s->second.strangers;
 }
 
 void gatekeeper::forget(int fd) {
   const auto found = open_.find(fd);
   if (found == open_.end()) return;
-  if (!found->second.handshaken) --strangers_;
-  if (const auto n = per_ip_.find(found->second.name.peer_ip); n != per_ip_.end() && --n->second == 0) per_ip_.erase(n);
+  if (!found->second.admitted) no_stranger_any_more(found->second);
+  if (const auto s = sites_.find(found->second.site); s != sites_.end() && --s->second.connections == 0) sites_.erase(s);
   open_.erase(found);
 }
 
@@ -137,7 +169,8 @@ void gatekeeper::sweep() {
   const uint64_t now = host_->now_ns(host_), limit = 2'000'000ull * static_cast<uint64_t>(settings_.handshake_timeout_ms);
   const std::lock_guard lock(mutex_);
   for (const auto &[fd, c] : open_)
-    if (c.handshaken && !c.admitted && now - c.since_ns > limit) cut_connection(fd, c.name);
+    if (!c.admitted && now - c.since_ns > limit) cut_connection(fd, c.name);
+  std::erase_if(admitted_, [&](const auto &e) { return now - e.second > lately_ns; });
 }
 
 bool gatekeeper::disconnected(std::vector<int> &out) {
@@ -152,11 +185,9 @@ bool gatekeeper::disconnected(std::vector<int> &out) {
 
 void gatekeeper::admit(int fd, const connection_name &name) {
   const std::lock_guard lock(mutex_);
+  if (admitted_.size() < most_lately) admitted_.emplace_back(name, host_->now_ns(host_));
   const auto found = open_.find(fd);
-  if (found != open_.end() && found->second.handshaken && found->second.name == name)
-    found->second.admitted = true;
-  else if (early_.size() < early_limit)
-    early_.push_back(name);
+  if (found != open_.end() && found->second.name == name && !found->second.admitted) no_stranger_any_more(found->second);
 }
 
 void gatekeeper::log(const std::string &line) { host_->log(host_, HIVE_LOG_WARN, hive_str{line.data(), line.size()}); }

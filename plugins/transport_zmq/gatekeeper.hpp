@@ -8,17 +8,18 @@
 #include <string>
 #include <thread>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "hive/abi/host.h"
 #include "address.hpp"
-#include "settings.hpp"
+#include "core.hpp"
 
 namespace hive::transport_zmq {
 
 class gatekeeper {
  public:
-  gatekeeper(const hive_host *host, const settings &s) : host_(host), settings_(s) {}
+  explicit gatekeeper(const core &c);
   ~gatekeeper();
 
   // [loop] Starts to watch `socket`; call before it binds. Returns what went wrong, or empty.
@@ -29,14 +30,14 @@ class gatekeeper {
   int wake_fd() const { return wake_; }     // readable when `disconnected` has something
   // [loop] Moves what was disconnected since the last call; cheap when nothing was.
   bool disconnected(std::vector<int> &out);
-  // [loop] The connection is a peer now and no stranger any more. May be known here before its events are read.
+  // [loop] The connection is a peer now and no stranger any more. libzmq's event of a handshake that succeeded does not say whose.
   void admit(int fd, const connection_name &);
 
  private:
   struct connection {
     connection_name name;
+    std::string site;        // what the limits count it under
     uint64_t since_ns = 0;
-    bool handshaken = false;
     bool admitted = false;
   };
   void run();
@@ -44,10 +45,15 @@ class gatekeeper {
   void accepted(int fd);
   void forget(int fd);
   void sweep();
+  // The next three with mutex_ held.
+  bool was_admitted(const connection_name &) const;
+  bool worth_a_line(const std::string &site, uint64_t now);
+  void no_stranger_any_more(connection &);
   void log(const std::string &line);
 
   const hive_host *host_;
   const settings settings_;
+  const rejection_metrics refused_;
   void *socket_ = nullptr;
   void *monitor_ = nullptr;  // used by thread_ alone once that runs
   int wake_ = -1;
@@ -56,9 +62,15 @@ class gatekeeper {
   std::mutex mutex_;         // guards all below
   std::vector<int> gone_;
   std::unordered_map<int, connection> open_;
-  std::unordered_map<std::string, int> per_ip_;
+  struct of_site {
+    int connections = 0, strangers = 0;
+  };
+  std::unordered_map<std::string, of_site> sites_;
+  std::unordered_map<std::string, uint64_t> quiet_until_ns_;  // of sites that a line was written about
   int strangers_ = 0;
-  std::vector<connection_name> early_;  // admitted, handshake event not read yet
+  // Admitted lately: the loop may know of a peer before this thread has read that it was accepted, and a descriptor that is
+  // used again may have had another one's name then.
+  std::vector<std::pair<connection_name, uint64_t>> admitted_;
 };
 
 }  // namespace hive::transport_zmq

@@ -43,7 +43,7 @@ std::string router_side::listen(const literal &address, std::string &bound) {
   set_option(socket_, zap_enforce_domain, 1);
   zmq_setsockopt(socket_, ZMQ_ZAP_DOMAIN, domain_.data(), domain_.size());
   if (set_option(socket_, ZMQ_CURVE_SERVER, 1) != 0) return failed("libzmq was built without CURVE");
-  gate_ = std::make_unique<gatekeeper>(core_.host, core_.set);
+  gate_ = std::make_unique<gatekeeper>(core_);
   if (std::string why = gate_->start(core_.zmq->raw(), socket_, serial); !why.empty()) return failed(why);
 
   literal at = address;

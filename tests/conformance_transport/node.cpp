@@ -46,7 +46,22 @@ node::node(const hive_component *component, const key_pair &own, std::optional<k
   host_.abi_major = HIVE_ABI_MAJOR;
   host_.abi_minor = HIVE_ABI_MINOR;
   host_.ctx = this;
-  host_.log = [](const hive_host *, int32_t, hive_str) noexcept {};
+  host_.log = [](const hive_host *h, int32_t, hive_str line) noexcept {
+    auto *n = static_cast<node *>(h->ctx);
+    const std::lock_guard lock(n->told_mutex_);
+    n->log_.emplace_back(line.ptr, line.len);
+  };
+  host_.metric_register = [](const hive_host *h, int32_t, hive_str name, hive_str) noexcept {
+    auto *n = static_cast<node *>(h->ctx);
+    const std::lock_guard lock(n->told_mutex_);
+    n->metrics_.emplace_back(std::string(name.ptr, name.len), 0);
+    return static_cast<hive_metric>(n->metrics_.size());
+  };
+  host_.metric_add = [](const hive_host *h, hive_metric m, double delta) noexcept {
+    auto *n = static_cast<node *>(h->ctx);
+    const std::lock_guard lock(n->told_mutex_);
+    n->metrics_[m - 1].second += delta;
+  };
   host_.now_ns = [](const hive_host *) noexcept { return now_ns(); };
   host_.request_pump = [](const hive_host *h) noexcept { static_cast<node *>(h->ctx)->wanted_ = true; };
   events_.struct_size = sizeof events_;

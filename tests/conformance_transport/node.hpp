@@ -59,6 +59,17 @@ class node {
   bool due() const;            // asked for a pump, or its time has come
   uint64_t wake_ns() const { return wanted_ ? 0 : wake_ns_; }
 
+  // What the plugin has told its host, on whatever thread.
+  double metric(const std::string &name) const {
+    const std::lock_guard lock(told_mutex_);
+    for (const auto &[known, value] : metrics_)
+      if (known == name) return value;
+    return -1;
+  }
+  std::vector<std::string> log() const {
+    const std::lock_guard lock(told_mutex_);
+    return log_;
+  }
   int losses_of(hive_peer) const;
   const seen_loss *loss_of(hive_peer) const;
   const std::vector<std::string> &messages_of(hive_peer id) { return messages[id]; }
@@ -73,6 +84,9 @@ class node {
   uint64_t pump_ns = 1'000'000;
 
  private:
+  mutable std::mutex told_mutex_;
+  std::vector<std::string> log_;
+  std::vector<std::pair<std::string, double>> metrics_;
   hive_host host_{};
   hive_transport_events events_{};
   const hive_component *component_;

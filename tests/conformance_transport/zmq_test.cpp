@@ -7,6 +7,7 @@
 #include <zmq.h>
 
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <string>
 
@@ -111,6 +112,57 @@ TEST(transport_zmq, strangers_in_their_handshake_are_limited) {
   for (const int fd : held) close(fd);
 }
 
+// Naive variants: a stranger's place is one of those that agents have; every refusal writes a line.
+TEST(transport_zmq, strangers_of_one_address_are_limited_apart_from_its_agents_and_told_once_a_minute) {
+  const key_pair rk = make_keys(), ak = make_keys();
+  node router(plugin(), rk, {}, R"({"max_strangers_per_ip":3,"max_connections_per_ip":40,"limit_loopback":true})"), agent(plugin(), ak, rk.own);
+  ASSERT_EQ(router.listen("127.0.0.1:0"), HIVE_OK);
+  for (int i = 0; i < 8; ++i) {
+    agent.dial(router.bound);  // of those that have shaken hands there may be more
+    ASSERT_TRUE(drive({&router, &agent}, [&] { return router.peers.size() == static_cast<size_t>(i + 1); }));
+  }
+  std::vector<int> held;
+  for (int i = 0; i < 9; ++i) held.push_back(raw_connection(port_of(router.bound)));
+  EXPECT_TRUE(drive({&router, &agent}, [&] { return router.metric("rejected_strangers_per_ip_total") == 6; })) << router.metric("rejected_strangers_per_ip_total");
+  EXPECT_EQ(router.metric("rejected_connections_total"), 0);
+  EXPECT_EQ(router.metric("rejected_strangers_total"), 0);
+  ASSERT_EQ(router.log().size(), 1u);
+  EXPECT_NE(router.log()[0].find("127.0.0.1 refused: 3 connections of it are in their handshake (max_strangers_per_ip)"), std::string::npos) << router.log()[0];
+  EXPECT_EQ(router.peers.size(), 8u);
+  EXPECT_TRUE(router.losses.empty());
+  for (const int fd : held) close(fd);
+}
+
+// Security sheet: the 33rd connection of an address is refused, with one line a minute.
+TEST(transport_zmq, the_33rd_connection_of_an_address_is_refused_by_default) {
+  const key_pair rk = make_keys(), ak = make_keys();
+  node router(plugin(), rk, {}, R"({"limit_loopback":true})"), agent(plugin(), ak, rk.own);
+  ASSERT_EQ(router.listen("127.0.0.1:0"), HIVE_OK);
+  for (int i = 0; i < 32; ++i) {
+    agent.dial(router.bound);
+    ASSERT_TRUE(drive({&router, &agent}, [&] { return router.peers.size() == static_cast<size_t>(i + 1); })) << i;
+  }
+  for (int i = 0; i < 3; ++i) {
+    const hive_peer above = agent.dial(router.bound);
+    ASSERT_TRUE(drive({&router, &agent}, [&] { return agent.losses_of(above) == 1; }));
+  }
+  EXPECT_EQ(router.metric("rejected_connections_total"), 3);
+  ASSERT_EQ(router.log().size(), 1u);
+  EXPECT_NE(router.log()[0].find("it has 32 connections (max_connections_per_ip; --p2p-max-conns-per-ip)"), std::string::npos) << router.log()[0];
+}
+
+// Naive variant: a place among the strangers is given back when the connection ends, so that max_strangers bounds the fleet.
+TEST(transport_zmq, peers_are_no_strangers_however_many_there_are) {
+  const key_pair rk = make_keys(), ak = make_keys();
+  node router(plugin(), rk, {}, R"({"max_strangers":2})"), agent(plugin(), ak, rk.own);
+  ASSERT_EQ(router.listen("127.0.0.1:0"), HIVE_OK);
+  for (size_t i = 0; i < 12; ++i) {
+    agent.dial(router.bound);
+    ASSERT_TRUE(drive({&router, &agent}, [&] { return router.peers.size() == i + 1; })) << i;
+  }
+  EXPECT_EQ(router.metric("rejected_strangers_total"), 0);
+}
+
 // ASan keeps what was freed, and the shadow of ThreadSanitizer is resident, too.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 size_t resident_bytes() {
@@ -136,6 +188,31 @@ TEST(transport_zmq, strangers_with_wrong_keys_in_a_loop_cost_bounded_memory) {
   EXPECT_LT(resident_bytes(), before + 400 * 4096) << "400 of them";
   EXPECT_TRUE(router.peers.empty());
 }
+
+// Naive variant: something of every connection that ever was: a peer, a routing id, a line of the limits.
+TEST(transport_zmq, a_thousand_reconnects_leave_no_descriptor_and_no_memory_behind) {
+  const key_pair rk = make_keys(), ak = make_keys();
+  node router(plugin(), rk, {}, R"({"limit_loopback":true,"max_connections_per_ip":100,"max_strangers_per_ip":100})"), agent(plugin(), ak, rk.own);
+  ASSERT_EQ(router.listen("127.0.0.1:0"), HIVE_OK);
+  const auto descriptors = [] { return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {}); };
+  const auto come_and_go = [&](int rounds) {
+    for (int i = 0; i < rounds; ++i) {
+      router.peers.clear(), router.losses.clear(), router.messages.clear();
+      agent.peers.clear(), agent.losses.clear();
+      for (int k = 0; k < 20; ++k) agent.dial(router.bound);
+      ASSERT_TRUE(drive({&router, &agent}, [&] { return router.peers.size() == 20 && agent.peers.size() == 20; })) << i;
+      for (const auto &p : std::vector(agent.peers)) agent.close_peer(p.id, 1000);
+      ASSERT_TRUE(drive({&router, &agent}, [&] { return router.losses.size() == 20 && agent.losses.size() == 20; })) << i;
+    }
+  };
+  come_and_go(10);
+  const auto before = descriptors();
+  const size_t memory = resident_bytes();
+  come_and_go(50);
+  EXPECT_TRUE(drive({&router, &agent}, [&] { return descriptors() <= before + 2; })) << descriptors() - before;
+  EXPECT_LT(resident_bytes(), memory + 1000 * 1024) << "1000 of them";
+  EXPECT_EQ(router.metric("rejected_connections_total"), 0) << "every place was given back";
+}
 #endif
 
 TEST(transport_zmq, a_port_that_never_answers_is_lost_as_timeout) {
@@ -160,8 +237,9 @@ struct foreign {
   void *socket = zmq_socket(context, ZMQ_DEALER);
   foreign(const std::string &address, const key &router, const std::string &routing_id) {
     const key_pair own = make_keys();
-    const int no = 0;
+    const int no = 0, never = -1;
     zmq_setsockopt(socket, ZMQ_LINGER, &no, sizeof no);
+    zmq_setsockopt(socket, ZMQ_RECONNECT_IVL, &never, sizeof never);
     zmq_setsockopt(socket, ZMQ_CURVE_SERVERKEY, router.data(), router.size());
     zmq_setsockopt(socket, ZMQ_CURVE_PUBLICKEY, own.own.data(), own.own.size());
     zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, own.secret.data(), own.secret.size());
@@ -173,6 +251,19 @@ struct foreign {
     zmq_ctx_term(context);
   }
 };
+
+// Naive variant: only the handshake has a time limit; who says nothing after it stays for ever.
+TEST(transport_zmq, a_stranger_that_says_nothing_after_its_handshake_loses_its_place) {
+  const key_pair rk = make_keys(), ak = make_keys();
+  node router(plugin(), rk, {}, R"({"max_strangers":1,"handshake_timeout_ms":300})"), agent(plugin(), ak, rk.own);
+  ASSERT_EQ(router.listen("127.0.0.1:0"), HIVE_OK);
+  foreign silent(router.bound, rk.own, "");
+  drive({&router}, [] { return false; }, std::chrono::milliseconds(100));
+  ASSERT_TRUE(drive({&router, &agent}, [&] {
+    if (agent.peers.size() == agent.losses.size()) agent.dial(router.bound);
+    return !router.peers.empty();
+  }, std::chrono::seconds(10)));
+}
 
 TEST(transport_zmq, a_message_of_several_frames_ends_its_connection) {
   const key_pair rk = make_keys();

@@ -1,0 +1,99 @@
+#include "admin/agent_api.hpp"
+
+#include <boost/json.hpp>
+
+#include "base/text.hpp"
+#include "observe/log.hpp"
+
+namespace hive::admin {
+
+namespace json = boost::json;
+using gateway::admin_answer;
+using gateway::admin_request;
+
+namespace {
+
+constexpr uint64_t kick_retry_ms = 1000;
+constexpr size_t most_reason_bytes = 1024;
+
+admin_answer make(int status, const json::object &body) {
+  admin_answer a;
+  a.status = status;
+  a.body = json::serialize(body);
+  return a;
+}
+
+admin_answer refused(const status &why) {
+  const auto status_of = [](errc code) {
+    switch (code) {
+      case errc::invalid: return 400;
+      case errc::not_found: return 404;
+      case errc::conflict:
+      case errc::exhausted: return 409;
+      case errc::unavailable: return 503;
+      default: return 500;
+    }
+  };
+  return make(status_of(why.code()), {{"error", why.text()}});
+}
+
+// {"reason": "..."}, or nothing at all.
+result<std::string> reason_of(const std::string &body) {
+  if (trim(body).empty()) return std::string();
+  boost::system::error_code error;
+  const json::value v = json::parse(body, error);
+  const json::value *reason = !error && v.is_object() ? v.get_object().if_contains("reason") : nullptr;
+  if (reason == nullptr || !reason->is_string() || v.get_object().size() != 1)
+    return fail(errc::invalid, "the body must be empty or {\"reason\": \"...\"}");
+  if (reason->get_string().size() > most_reason_bytes) return fail(errc::invalid, "the reason has more than 1024 bytes");
+  return std::string(reason->get_string());
+}
+
+}  // namespace
+
+void agent_api::kick(const admin_request &r, const std::string &peer_id, const reply_fn &reply) {
+  if (!fleet_.disconnect(peer_id, {"kicked", "the operator ended this session", kick_retry_ms, false}))
+    return reply(make(404, {{"error", "no such agent, or it has no link"}}));
+  observe::log("admin").info("{} ends the session of agent {}", r.client, peer_id);
+  reply(make(200, {{"peer_id", peer_id}, {"kicked", true}}));
+}
+
+void agent_api::revoked(const admin_request &r, const std::string &peer_id, const reply_fn &reply) {
+  if (r.method == "PUT") revoke(r, peer_id, reply);
+  else restore(r, peer_id, reply);
+}
+
+void agent_api::revoke(const admin_request &r, const std::string &peer_id, const reply_fn &reply) {
+  const auto reason = reason_of(r.body);
+  if (!reason) return reply(refused(reason.why()));
+  const status taken = roster_.revoke(peer_id, *reason, r.client, [peer_id, reply](const status &stored) {
+    if (!stored) return reply(refused({stored.code(), "the agent is revoked until the router restarts, and it could not be stored: " + stored.message(), stored.path()}));
+    reply(make(200, {{"peer_id", peer_id}, {"revoked", true}}));
+  });
+  if (!taken) return reply(refused(taken));
+  fleet_.disconnect(peer_id, {"revoked", "the operator has revoked this identity", fleet::refused_retry_ms, true});
+  observe::log("admin").warn("{} revokes agent {}", r.client, peer_id);
+}
+
+void agent_api::restore(const admin_request &r, const std::string &peer_id, const reply_fn &reply) {
+  const status taken = roster_.restore(peer_id, [peer_id, reply](const status &stored) {
+    if (!stored) return reply(refused({stored.code(), "the agent may come back until the router restarts, and that could not be stored: " + stored.message(), stored.path()}));
+    reply(make(200, {{"peer_id", peer_id}, {"revoked", false}}));
+  });
+  if (!taken) return reply(refused(taken));
+  observe::log("admin").warn("{} takes back the revocation of agent {}", r.client, peer_id);
+}
+
+void agent_api::list_revoked(const reply_fn &reply) const {
+  json::array all;
+  for (const fleet::revocation &r : roster_.revoked()) {
+    json::object one{{"peer_id", r.peer_id}, {"reason", r.reason}, {"by", r.by}, {"in_file", r.of_file}};
+    if (r.since_unix_ms != 0) one["since"] = rfc3339_ms(r.since_unix_ms);
+    else one["since"] = nullptr;
+    all.push_back(std::move(one));
+  }
+  const size_t count = all.size();
+  reply(make(200, {{"revoked", std::move(all)}, {"count", count}}));
+}
+
+}  // namespace hive::admin
