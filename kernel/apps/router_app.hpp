@@ -26,6 +26,7 @@
 #include "link/router_hub.hpp"
 #include "providers/calls.hpp"
 #include "routing/plugin_source.hpp"
+#include "tenancy/quota_store.hpp"
 
 namespace hive::apps {
 
@@ -44,6 +45,8 @@ class router_app {
   status load_plugins();
   status load_keys();
   void make_audit();
+  void open_quotas(const std::shared_ptr<const tenancy::keyring> &);
+  void set_quota_keys(const std::shared_ptr<const tenancy::keyring> &);
   void reload();
   status open_storage();
   status start_hub(unit &, uint32_t worker, uint64_t boot_id, const std::vector<std::string> &secrets);
@@ -88,6 +91,8 @@ class router_app {
 
   tenancy::token_estimator tokens_;
   std::unique_ptr<tenancy::admission_control> admission_;
+  std::unique_ptr<tenancy::quota_book> quotas_;
+  std::unique_ptr<tenancy::quota_store> quota_store_;  // null: usage is not kept; written last when the storage stops
   std::unique_ptr<gateway::forward_line> forwards_;
   gateway::stage_gauges stages_;
   gateway::gateway_options gateway_options_;
