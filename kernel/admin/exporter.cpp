@@ -42,6 +42,10 @@ exporter::exporter(const std::string &version)
       provider_fallback_(metrics_.counters("policy_provider_fallback_total", "Requests that no agent could serve and a provider answered", {"model"})),
       exhausted_(metrics_.counters("policy_exhausted_total", "Requests that no step could serve", {"model"})),
       reloads_(metrics_.counters("policy_reload_total", "Policies read again or written, by what started it and how it ended", {"trigger", "result"})),
+      tenant_rate_limited_(metrics_.counters("tenant_rate_limited_total", "Requests refused by a limit of requests a minute", {"tenant_id", "key_id"})),
+      tenant_token_limited_(metrics_.counters("tenant_token_limited_total",
+                                              "Requests that a limit of tokens refused (phase input), and answers beyond the day's (phase output)",
+                                              {"tenant_id", "key_id", "deployment_id", "phase"})),
       tenant_success_(metrics_.counters("tenant_requests_success_total", "Requests of a tenant that an agent answered",
                                         {"tenant_id", "key_id", "deployment_id", "model"})),
       tenant_failed_(metrics_.counters("tenant_requests_failed_total", "Requests of a tenant that failed, each once",
@@ -92,6 +96,14 @@ void exporter::forget_model(std::string_view model) {
   answer_cache_.clear();
 }
 
+void exporter::forget_tenant(std::string_view tenant) {
+  metrics_.forget("tenant_id", tenant);
+  const std::lock_guard guard(mutex_);
+  served_cache_.clear();
+  answer_cache_.clear();
+  last_request_cache_.clear();
+}
+
 std::string_view exporter::model_label(std::string_view model) const {
   return on_.router != nullptr && on_.router->knows(model) ? model : std::string_view("__unknown__");
 }
@@ -129,6 +141,7 @@ void exporter::on_finished(const gateway::request_record &r) {
   finished_.with({model, gateway::to_string(r.how)}).add();
   if (!r.refused_by.empty()) refused_by_.with({r.refused_by, model}).add();
   count_failed(r, model);
+  count_limited(r);
   count_tenant(r, model);
   if (!r.provider.empty()) count_provider(r, model);
   if (r.first_byte_ns != 0) first_byte_.with({model}).observe(static_cast<double>(r.first_byte_ns) / static_cast<double>(ns_per_s));
@@ -171,6 +184,10 @@ void exporter::count_failed(const gateway::request_record &r, std::string_view m
   switch (r.how) {
     case ended::deadline: case ended::agent_lost: case ended::engine_error: case ended::rejected_by_engine:
     case ended::rejected_no_agent: case ended::rejected_capacity: case ended::failed: break;
+    // Of the key's own limits those that count; the others are the model's.
+    case ended::rejected_admission:
+      if (r.token_limited.empty() && r.refused_by != "b4_rpm" && r.refused_by != "b4_itpm" && r.refused_by != "b4_otpm") return;
+      break;
     default: return;
   }
   std::string deployment;
@@ -240,6 +257,7 @@ void exporter::collect(observe::exposition &out) {
   if (on_.fleet != nullptr) collect_agents(out);
   if (on_.router != nullptr) collect_lines(out);
   if (on_.admission != nullptr) collect_admission(out);
+  if (on_.quotas != nullptr) collect_quotas(out);
   if (on_.plugins != nullptr) collect_plugins(out);
   if (!on_.links.empty()) collect_links(out);
   if (!on_.servers.empty()) collect_servers(out);

@@ -26,6 +26,8 @@
 #include "providers/calls.hpp"
 #include "routing/router.hpp"
 #include "tenancy/admission_control.hpp"
+#include "tenancy/quota.hpp"
+#include "tenancy/quota_store.hpp"
 
 namespace hive::admin {
 
@@ -45,6 +47,8 @@ struct exported {
   const fleet::storage_thread *storage = nullptr;
   const fleet::history_stats *history = nullptr;
   const tenancy::admission_control *admission = nullptr;
+  tenancy::quota_book *quotas = nullptr;
+  const tenancy::quota_store *quota_store = nullptr;   // null: usage is not kept
 };
 
 class exporter final : public gateway::telemetry, public providers::call_metrics, private observe::collectable {
@@ -54,6 +58,7 @@ class exporter final : public gateway::telemetry, public providers::call_metrics
   void attach(const exported &);
   std::string expose() { return metrics_.expose(); }
   void forget_model(std::string_view model);
+  void forget_tenant(std::string_view tenant);  // whose last key has gone
   void sweep() { metrics_.bury(); }        // once a second
 
   observe::histogram audit_write_seconds() const { return audit_write_seconds_; }
@@ -85,6 +90,8 @@ class exporter final : public gateway::telemetry, public providers::call_metrics
   void collect_agents(observe::exposition &) const;
   void collect_lines(observe::exposition &) const;
   void collect_admission(observe::exposition &) const;
+  void collect_quotas(observe::exposition &) const;    // exporter_quotas.cpp, as the next one
+  void count_limited(const gateway::request_record &);
   void collect_plugins(observe::exposition &) const;
   void collect_links(observe::exposition &) const;
   void collect_servers(observe::exposition &) const;
@@ -135,6 +142,7 @@ class exporter final : public gateway::telemetry, public providers::call_metrics
   observe::histogram audit_write_seconds_;
   observe::counter_family auth_reloads_;
   observe::counter auth_failed_client_, auth_failed_admin_, auth_throttled_client_, auth_throttled_admin_;
+  observe::counter_family tenant_rate_limited_, tenant_token_limited_;
   observe::counter_family tenant_success_, tenant_failed_, tenant_input_, tenant_output_;
   observe::histogram_family queue_wait_, first_byte_, provider_seconds_;
   observe::gauge_family tenant_last_;

@@ -118,6 +118,60 @@ TEST(exporter, what_a_provider_did_is_counted_in_the_cloud) {
     EXPECT_THAT(page, HasSubstr("\n" + std::string(line) + "\n"));
 }
 
+TEST(exporter, what_quotas_refuse_is_counted_and_what_they_allow_is_shown_while_there_are_keys) {
+  system_clock_source clock;
+  tenancy::quota_book quotas({}, clock);
+  tenancy::client_key flat, shaped;
+  flat.tenant = "acme";
+  flat.hash.fill(1);
+  flat.requests_per_minute = 96;
+  flat.tokens_per_day = 5000;
+  shaped.tenant = "beta";
+  shaped.hash.fill(2);
+  shaped.per_model_quota = true;
+  shaped.models = {"m"};
+  shaped.per_model = {{"m", 10, 700}};
+  quotas.set_keys(tenancy::keyring::of({flat, shaped}));
+  tenancy::day_charge charge;
+  ASSERT_TRUE(quotas.days().take("acme", 5000, 40, 0, charge));
+  exporter metrics("1.0");
+  EXPECT_THAT(metrics.expose(), Not(AnyOf(HasSubstr("_quota_"), HasSubstr("_limited_total{"), HasSubstr("rejections_total{"))));
+  exported subjects;
+  subjects.quotas = &quotas;
+  metrics.attach(subjects);
+
+  gateway::request_record r;
+  r.method = "POST";
+  r.route = "/v1/chat/completions";
+  r.inference = true;
+  r.tenant = "acme";
+  r.key_id = "k1";
+  r.model = "whatever a client may write";
+  r.status = 429;
+  r.how = gateway::ended::rejected_admission;
+  for (const auto &[by, tokens] : {std::pair("b4_rpm", ""), std::pair("b4_itpm", ""), std::pair("", "input"), std::pair("", "output"), std::pair("b2", ""),
+                                   std::pair("b4_parallel", "")}) {
+    metrics.on_started(r.method, r.route);
+    r.refused_by = by;
+    r.token_limited = tokens;
+    metrics.on_finished(r);
+  }
+  const std::string page = metrics.expose();
+  for (const char *line : {"tenant_rate_limited_total{key_id=\"k1\",tenant_id=\"acme\"} 1",
+                           "tenant_token_limited_total{deployment_id=\"unset\",key_id=\"k1\",phase=\"input\",tenant_id=\"acme\"} 2",
+                           "tenant_token_limited_total{deployment_id=\"unset\",key_id=\"k1\",phase=\"output\",tenant_id=\"acme\"} 1",
+                           "tenant_requests_failed_total{deployment_id=\"unset\",key_id=\"k1\",model=\"__unknown__\",tenant_id=\"acme\"} 4",
+                           "admission_rejections_total{model=\"__unknown__\",reason=\"b4_rpm\"} 1", "quota_backend_errors_total 0",
+                           "tenant_quota_rpm_limit{tenant_id=\"acme\"} 96", "tenant_quota_rpm_limit{tenant_id=\"beta\"} 0",
+                           "tenant_quota_tpd_limit{tenant_id=\"acme\"} 5000", "tenant_tokens_used_today{tenant_id=\"acme\"} 40",
+                           "tenant_tokens_used_today{tenant_id=\"beta\"} 0", "tenant_per_model_quota_rpm_limit{tenant_id=\"beta\",model=\"m\"} 0",
+                           "tenant_per_model_quota_tpd_limit{tenant_id=\"beta\",model=\"m\"} 700"})
+    EXPECT_THAT(page, HasSubstr("\nhivenet_router_" + std::string(line) + "\n"));
+  EXPECT_THAT(page, Not(HasSubstr("a client may write")));
+  quotas.set_keys(tenancy::keyring::of({flat}));
+  EXPECT_THAT(metrics.expose(), Not(HasSubstr("limit{tenant_id=\"beta\"")));
+}
+
 TEST(exporter, counts_a_model_that_comes_back_after_its_series_were_buried) {
   routing::testing::test_fleet fleet;
   const auto pool = fleet.make_pool("m");

@@ -47,7 +47,9 @@ router_app::router_app(const config::router_settings &settings)
 router_app::~router_app() {
   stop_units();
   embedded_.reset();
+  for (auto &u : units_) u->server.reset();  // what still ran is over, and charged
   if (fleet_) fleet_->flush_history();
+  if (quota_store_) quota_store_->flush();
   if (storage_) storage_->stop();
 }
 
@@ -77,6 +79,7 @@ status router_app::open_storage() {
 
 // `everywhere` is called on the control thread once every worker has them.
 void router_app::publish_keys(access::ring keys, std::function<void()> everywhere) {
+  if (quotas_) set_quota_keys(keys);
   struct round {
     std::atomic<size_t> missing;
     std::function<void()> done;
@@ -159,6 +162,7 @@ status router_app::start() {
 
   admission_ = std::make_unique<tenancy::admission_control>(
       tenancy::admission_settings{settings_.admit_fraction, settings_.admit_park_timeout.ns, static_cast<uint64_t>(settings_.admit_default_output)}, clock_);
+  open_quotas(keys_);
   forwards_ = std::make_unique<gateway::forward_line>(static_cast<size_t>(settings_.max_concurrent),
                                                       static_cast<size_t>(settings_.queue_size));
   gateway_options_.max_body_bytes = settings_.max_request.bytes;
@@ -194,7 +198,7 @@ status router_app::start() {
   make_audit();
   if (const status s = start_units(); !s) return s;
   admin::exported shown{fleet_.get(), router_.get(), forwards_.get(), &stages_, &plugins_, audit_.get(), static_cast<size_t>(settings_.queue_size),
-                        {}, &memory_, &drift_, {}, storage_.get(), &history_->stats(), admission_.get()};
+                        {}, &memory_, &drift_, {}, storage_.get(), &history_->stats(), admission_.get(), quotas_.get(), quota_store_.get()};
   for (const auto &u : units_) {
     if (u->hub) shown.links.push_back(&u->hub->counters());
     shown.servers.push_back(&u->server->counters());
@@ -279,6 +283,7 @@ status router_app::start_units() {
     context.guesses = guesses_.get();
     context.admission = admission_.get();
     context.tokens = &tokens_;
+    context.quotas = quotas_.get();
     u->providers = provider_calls_of(u->home, providers_, exporter_);
     context.providers = u->providers.get();
     u->gateway = std::make_unique<gateway::worker>(context, *models_, *api_, ready_, access_->keys());
@@ -349,6 +354,7 @@ void router_app::run() {
 void router_app::housekeeping() {
   control_.arm_in(housekeeping_timer_, 100 * ns_per_ms);
   fleet_->tick();
+  if (quota_store_) quota_store_->tick();
   tell_first_request();
   const uint64_t now = now_ns();
   watch_memory(now);
@@ -365,6 +371,7 @@ void router_app::housekeeping() {
   if (now >= next_admission_sweep_ns_) {
     next_admission_sweep_ns_ = now + 5 * 60 * ns_per_s;
     admission_->sweep();
+    quotas_->sweep();
   }
 }
 

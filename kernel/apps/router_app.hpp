@@ -28,6 +28,7 @@
 #include "link/router_hub.hpp"
 #include "providers/calls.hpp"
 #include "routing/plugin_source.hpp"
+#include "tenancy/quota_store.hpp"
 
 namespace hive::apps {
 
@@ -45,6 +46,8 @@ class router_app {
 
   status load_plugins();
   void make_audit();
+  void open_quotas(const std::shared_ptr<const tenancy::keyring> &);
+  void set_quota_keys(const std::shared_ptr<const tenancy::keyring> &);
   void reload();
   status open_storage();
   status start_hub(unit &, uint32_t worker, uint64_t boot_id);
@@ -93,6 +96,8 @@ class router_app {
 
   tenancy::token_estimator tokens_;
   std::unique_ptr<tenancy::admission_control> admission_;
+  std::unique_ptr<tenancy::quota_book> quotas_;
+  std::unique_ptr<tenancy::quota_store> quota_store_;  // null: usage is not kept; written last when the storage stops
   std::unique_ptr<gateway::forward_line> forwards_;
   gateway::stage_gauges stages_;
   gateway::gateway_options gateway_options_;

@@ -195,7 +195,7 @@ void add_security(table &t, router_settings &r) {
   t.add("auth-mode", &r.written.auth_mode, "none",
         "Client authentication when there is no auth.yaml: none, or dynamic (keys come through /admin/api-keys).").no_flag();
   t.add("strict-auth", &r.strict_auth, "",
-        "An unknown key in auth.yaml, or a limit there that this release does not enforce, is an error instead of a warning.");
+        "An unknown key in auth.yaml is an error instead of a warning.");
   t.add("key-store", &r.key_store, "true",
         "Whether keys written through /admin/api-keys are kept in the storage, as hashes, and open again after a restart.");
   t.add("strict-key-versions", &r.strict_key_versions, "",
@@ -222,12 +222,6 @@ void add_providers(table &t, router_settings &r) {
       .check(is_base_url).shown_as("URL");
   t.add("provider-ca-file", &r.provider_ca_file, "",
         "Certificate authorities (PEM) that providers are verified by, instead of the system's.").shown_as("PATH");
-}
-
-void add_later(table &t, router_settings &r) {
-  t.section("Other releases");
-  for (const char *name : {"quota-backend", "rpm-burst-seconds"})
-    t.add(name, &r.written.later, "", "Quotas.").no_flag().no_file().secret().later();
 }
 
 void add_audit(table &t, router_settings &r) {
@@ -329,12 +323,12 @@ void add_rows(table &t, router_settings &r) {
   add_addresses(t, r);
   add_limits(t, r);
   add_admission_rows(t, r);
+  add_quota_rows(t, r);
   add_backends(t, r);
   add_fleet(t, r);
   add_security(t, r);
   add_audit(t, r);
   add_providers(t, r);
-  add_later(t, r);
 }
 
 void finish(const table &t, router_settings &r, std::vector<status> &problems, std::vector<std::string> &warnings,

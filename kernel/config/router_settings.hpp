@@ -47,6 +47,9 @@ struct router_settings : program_settings {
   duration admit_park_timeout;       // 0 = nobody parks
   int64_t admit_default_output = 0;
   bool tenant_fairness = true;
+  // quotas
+  std::string quota_backend;         // memory | badger | lmdb; the last two are one
+  int64_t rpm_burst_seconds = 0;
   // client routes
   std::vector<allowed_route> extra_routes;  // resolved
   std::string stream_usage;          // ask | leave
@@ -106,7 +109,7 @@ struct router_settings : program_settings {
     std::vector<std::string> admin_keys;
     std::vector<std::string> extra_routes;
     std::string admit_fraction;
-    std::string later, unused;              // settings of other releases land here
+    std::string unused;                     // settings of other releases land here
   } written;
 };
 
@@ -115,6 +118,7 @@ void add_rows(table &, router_settings &);
 void finish(const table &, router_settings &, std::vector<status> &problems, std::vector<std::string> &warnings,
             const std::string &program_version = {});
 
+void add_quota_rows(table &, router_settings &);  // quota_settings.cpp
 // Their part in admission_settings.cpp.
 void add_admission_rows(table &, router_settings &);
 void resolve_admission(router_settings &);

@@ -6,9 +6,9 @@ namespace hive::gateway {
 
 namespace {
 
-constexpr std::string_view exposed = 
-    "X-Request-ID, X-RateLimit-Remaining-Requests, X-RateLimit-Remaining-Tokens, Retry-After, traceparent, X-Hivenet-Agent, "
-    "X-Hivenet-Step, X-Hivenet-Attempts, X-Hivenet-Queue-Ms";
+constexpr std::string_view exposed =
+    "X-Request-ID, X-RateLimit-Limit-Requests, X-RateLimit-Remaining-Requests, X-RateLimit-Reset-Requests, X-RateLimit-Limit-Tokens, "
+    "X-RateLimit-Remaining-Tokens, X-RateLimit-Reset-Tokens, Retry-After, traceparent, X-Hivenet-Agent, X-Hivenet-Step, X-Hivenet-Attempts, X-Hivenet-Queue-Ms";
 constexpr size_t most_asked = 4096;
 
 std::string_view value_of(const http::request_head &head, std::string_view name) {

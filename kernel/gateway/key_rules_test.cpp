@@ -19,6 +19,7 @@ TEST(key_rules, a_model_outside_the_list_is_forbidden_and_outside_a_quota_over_i
   EXPECT_EQ(model_refusal(key, "x")->status, 429);
   EXPECT_EQ(model_refusal(key, "x")->code, "rate_limit_exceeded");
   EXPECT_NE(model_refusal(key, "x")->message.find("'x'"), std::string::npos);
+  EXPECT_GT(model_refusal(key, "x")->retry_after_s, 60u) << "what no SDK waits for";
 }
 
 TEST(key_rules, every_bad_key_is_refused_with_the_same_words) {

@@ -103,10 +103,11 @@ std::optional<scan_error> relay::scan_body() {
 
 void relay::on_body(http::body_ptr body) {
   body_ = std::move(body);
+  if (!take_request()) return;
   auto error = scan_body();
   if (!error) error = resolve_alias();
   if (error) return refuse(ended::rejected_request, make_error("request_invalid", error->message));
-  if (const auto denied = model_refusal(*caller_, scan_.model)) return refuse(ended::rejected_auth, *denied);
+  if (const auto denied = model_refusal(*caller_, scan_.model)) return refuse_model(*denied);
   if (!route_.streams) scan_.stream = false;
   if (route_.usage == usage_source::asked && context_.options.ask_usage)
     if (auto asked = with_usage_asked(*body_, scan_)) {
@@ -115,10 +116,11 @@ void relay::on_body(http::body_ptr body) {
       usage_asked_ = true;
     }
   set_stage(&context_.stages.selecting);
-  if (let_in()) enter_line();
+  if (take_turn() && let_in()) enter_line();
 }
 
 void relay::enter_line() {
+  if (!take_tokens()) return;
   switch (context_.forwards.acquire(*this, false)) {
     case forward_line::answer::granted: return look_for_agent();
     case forward_line::answer::waiting: return;
@@ -217,6 +219,7 @@ void relay::dispatch() {
   stream_ = context_.hub->open(peer, open, *this, std::make_unique<slot_keeper>(take_lease()), why);
   if (stream_) {
     if (way_in_) way_in_->reached_agent();
+    if (quota_) quota_->reached();
     return;
   }
   if (why.why != link::cause::protocol) return on_failed(why);
@@ -374,6 +377,7 @@ void relay::refuse(ended how, const api_error &error) {
   context_.forwards.leave(*this);
   context_.forwards.release(*this);
   if (error.retry_after_s > 0) fields.push_back({"Retry-After", retry_after});
+  if (quota_) exchange_.add_fields(quota_->header_lines());
   const std::string body = error_body(error, route_.speaks, request_id_);
   exchange_.respond({error.status, fields}, body);
 }
@@ -383,6 +387,7 @@ void relay::record(ended how, int status, std::string_view code) {
   recorded_ = true;
   disarm();
   settle_admission();
+  settle_quota();
   request_record r;
   r.request_id = request_id_;
   r.method = method_;
@@ -402,6 +407,7 @@ void relay::record(ended how, int status, std::string_view code) {
   }
   r.error_code = code;
   r.refused_by = to_string(refused_by_);
+  r.token_limited = token_limited_;
   r.status = status;
   r.how = how;
   r.streaming = mode_ == mode::stream;

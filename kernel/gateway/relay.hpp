@@ -30,6 +30,7 @@
 #include "routing/router.hpp"
 #include "tenancy/admission_control.hpp"
 #include "tenancy/keyring.hpp"
+#include "tenancy/quota.hpp"
 
 namespace hive::gateway {
 
@@ -73,6 +74,7 @@ struct worker_context {
   auth_throttle *guesses = nullptr;        // null: nobody is held back; of all workers
   tenancy::admission_control *admission = nullptr;  // null: everybody is let in
   tenancy::token_estimator *tokens = nullptr;       // null: nothing is learned
+  tenancy::quota_book *quotas = nullptr;            // null: no key has limits
 };
 
 inline std::string client_of(const worker_context &c, const http::exchange &e) {
@@ -135,6 +137,13 @@ class relay final : public http::responder,
   void tell_progress();
   void settle_admission();
   void learn_tokens();
+  // relay_quota.cpp; false: refused, or it waits for its turn
+  bool take_request();
+  bool take_turn();
+  bool take_tokens();
+  bool answer_in_budget();
+  void refuse_model(const api_error &);
+  void settle_quota();
   void look_for_agent();
   void dispatch();
   bool is_form_body() const;
@@ -192,6 +201,16 @@ class relay final : public http::responder,
     relay &owner;
   };
   std::optional<way_in> way_in_;           // of a request that admission concerns
+  struct own_turn final : tenancy::parallel_turn {
+    explicit own_turn(relay &r) : parallel_turn(r.context_.home), owner(r) {}
+    void on_turn() override {
+      if (owner.let_in()) owner.enter_line();
+    }
+    relay &owner;
+  };
+  std::optional<tenancy::quota_use> quota_;  // of a key with limits
+  std::optional<own_turn> turn_;           // of a key with a limit of requests at once
+  std::string_view token_limited_;         // when the day's budget ended or refused it: "input" or "output"
   tenancy::refused_by refused_by_ = tenancy::refused_by::none;
   std::unique_ptr<routing::session> session_;
   fleet::lease lease_;                     // until the stream takes it

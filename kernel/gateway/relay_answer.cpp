@@ -126,6 +126,7 @@ std::vector<http::field> relay::answer_fields(bool streaming) {
   }
   fields.push_back({"X-Request-ID", request_id_});
   expose_routing(fields);
+  if (quota_) exchange_.add_fields(quota_->header_lines());
   if (streaming) {
     fields.push_back({"Cache-Control", "no-cache, no-transform"});
     if (!accel) fields.push_back({"X-Accel-Buffering", "no"});
@@ -228,6 +229,7 @@ void relay::finish_buffered() {
   // An agent that held the answer back has read it already, with the same eyes.
   if (!usage_.known) take_usage(usage_of(http::usage_of_answer(held_)));
   end_attempt(attempt_result::completed);
+  if (!answer_in_budget()) return;
   first_byte_ns_ = now_ns();
   record(ended::completed, engine_status_, "");
   const auto fields = answer_fields(false);

@@ -34,6 +34,7 @@ void relay::ask_provider(const routing::exhaustion &e) {
   order.memory = context_.memory;
   status why;
   stream_ = context_.providers->open(order, *this, why);
+  if (stream_ && quota_) quota_->reached();
   if (!stream_) provider_failed(make_error("backend_error", "provider " + provider_->engine + " cannot be asked: " + why.text()));
 }
 

@@ -51,6 +51,7 @@ struct request_record {
   std::string_view provider_model;
   std::string_view error_code;
   std::string_view refused_by;   // the part of admission that refused it: b1, b3, ...; else empty
+  std::string_view token_limited;  // the tokens of its key's day: refused it (input), or did not suffice for the answer (output)
   int status = 0;                // 499 when the client left before an answer
   ended how = ended::completed;
   bool streaming = false;

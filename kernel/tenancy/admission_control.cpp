@@ -30,6 +30,9 @@ std::string_view to_string(refused_by by) {
     case refused_by::b4_occupancy: return "b4_occupancy";
     case refused_by::b4_otpm: return "b4_otpm";
     case refused_by::b4_itpm: return "b4_itpm";
+    case refused_by::b4_rpm: return "b4_rpm";
+    case refused_by::b4_parallel: return "b4_parallel";
+    case refused_by::tokens_a_day: return "";
   }
   return "";
 }
@@ -105,8 +108,8 @@ bool admittance::key_allows(refusal &why) {
   bucket_ = key.id;
   bucket_ += '\0';
   bucket_ += ask_.model;
-  const auto deny = [&](refused_by by, std::string words) {
-    why = {by, over_rate, std::move(words), 1};
+  const auto deny = [&](refused_by by, std::string words, uint64_t retry_after_s = 1) {
+    why = {by, over_rate, std::move(words), retry_after_s};
     hold_.release();
     return false;
   };
@@ -114,9 +117,11 @@ bool admittance::key_allows(refusal &why) {
       !control_.room_.share(hold_, bucket_, share_of_budget(key.max_occupancy_share, terms_)))
     return deny(refused_by::b4_occupancy, "this key's share of " + model_name(ask_.model) + " is in use");
   if (control_.output_.exhausted(bucket_, key.output_tokens_per_minute))
-    return deny(refused_by::b4_otpm, "this key's output tokens a minute on " + model_name(ask_.model) + " are used up");
+    return deny(refused_by::b4_otpm, "this key's output tokens a minute on " + model_name(ask_.model) + " are used up",
+                control_.output_.wait_s(bucket_, key.output_tokens_per_minute, 1));
   if (!control_.input_.take(bucket_, key.input_tokens_per_minute, ask_.prompt_tokens))
-    return deny(refused_by::b4_itpm, "this key's input tokens a minute on " + model_name(ask_.model) + " are used up");
+    return deny(refused_by::b4_itpm, "this key's input tokens a minute on " + model_name(ask_.model) + " are used up",
+                control_.input_.wait_s(bucket_, key.input_tokens_per_minute, ask_.prompt_tokens));
   input_charged_ = true;
   return true;
 }

@@ -49,8 +49,9 @@ struct admission_ask {
   token_ratio ratio;
 };
 
-enum class refused_by : uint8_t { none, b1, b3, b2, b4_occupancy, b4_otpm, b4_itpm };
-std::string_view to_string(refused_by);          // "b1", ..., as the label of metrics
+// The last three are of the key's quota (quota.hpp).
+enum class refused_by : uint8_t { none, b1, b3, b2, b4_occupancy, b4_otpm, b4_itpm, b4_rpm, b4_parallel, tokens_a_day };
+std::string_view to_string(refused_by);          // "b1", ..., as the label of metrics; "" for tokens_a_day, which has metrics of its own
 
 struct refusal {
   refused_by by = refused_by::none;

@@ -273,11 +273,13 @@ TEST_F(door, tokens_a_minute_are_checked_output_first) {
   key->output_tokens_per_minute = 1000;
   EXPECT_EQ(try_in(ask(14)), "b4_itpm");
   EXPECT_EQ(last.code, "rate_limit_exceeded");
-  EXPECT_EQ(last.retry_after_s, 1u);
   EXPECT_EQ(try_in(ask(4)), "");
+  EXPECT_EQ(try_in(ask(10)), "b4_itpm");
+  EXPECT_EQ(last.retry_after_s, 24u) << "four tokens are missing, and there are ten a minute";
   kept.back()->reached_agent();
   kept.back()->settle(50'000);
   EXPECT_EQ(try_in(ask(14)), "b4_otpm");
+  EXPECT_EQ(last.retry_after_s, 1u);
   clock.advance(ns_per_s);
   EXPECT_EQ(try_in(ask(4)), "");
 }

@@ -22,6 +22,11 @@ uint64_t count_of(int64_t limit) { return limit > 0 ? static_cast<uint64_t>(limi
 
 }  // namespace
 
+uint64_t healthy_agents(const routing::snapshot &now, std::string_view model) {
+  const auto route = now.route_for(model);
+  return route ? usable_agents(*route->where->pool) : 0;
+}
+
 admission_terms terms_of(const routing::snapshot &now, std::string_view model, uint64_t now_ns) {
   const auto route = now.route_for(model);
   const routing::policy_document &d = route ? *route->document : *now.document_for(model);

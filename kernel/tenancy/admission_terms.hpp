@@ -10,6 +10,9 @@
 
 namespace hive::tenancy {
 
+// Healthy agents of that model; 0 when nobody serves it.
+uint64_t healthy_agents(const routing::snapshot &, std::string_view model);
+
 admission_terms terms_of(const routing::snapshot &, std::string_view model, uint64_t now_ns);
 
 }  // namespace hive::tenancy

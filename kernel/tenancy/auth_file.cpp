@@ -238,8 +238,7 @@ class reader {
     key.models = *names;
   }
 
-  // One of two shapes. The tokens a minute count, as do the models of per_model; the other limits are checked and, in this release,
-  // told to be without effect.
+  // One of two shapes.
   void read_quota(const node *quota, client_key &key) {
     if (quota == nullptr || quota->is_null()) return;
     if (const status s = quota->want_map(); !s) return problem(s);
@@ -250,23 +249,21 @@ class reader {
     key.tokens_per_day = flat[1];
     key.input_tokens_per_minute = flat[2];
     key.output_tokens_per_minute = flat[3];
-    bool limits = flat[0] > 0 || flat[1] > 0;
     const node *models = quota->find("per_model");
     if (models != nullptr && !models->is_null()) {
-      if (limits || flat[2] > 0 || flat[3] > 0) return problem(quota->wrong("per_model and the flat limits exclude each other; a quota has one shape" + who_));
+      if (std::any_of(std::begin(flat), std::end(flat), [](uint64_t limit) { return limit > 0; })) return problem(quota->wrong("per_model and the flat limits exclude each other; a quota has one shape" + who_));
       if (!models->is_map()) return problem(models->wrong("a map from model to limits is needed" + who_));
       if (models->entries().empty()) return problem(models->wrong("an empty map would allow no model; list some or leave it out" + who_));
       key.models.clear();
       key.per_model_quota = true;
-      for (const node::entry &each : models->entries()) limits = read_model_quota(each, key) || limits;
+      for (const node::entry &each : models->entries()) read_model_quota(each, key);
       std::sort(key.per_model.begin(), key.per_model.end(), [](const model_quota &a, const model_quota &b) { return a.model < b.model; });
     }
-    if (limits) not_enforced(quota->wrong("quotas are not enforced in this release, but for the tokens a minute: requests a minute and tokens a day of this key have no limit" + who_));
   }
 
-  bool read_model_quota(const node::entry &each, client_key &key) {
-    if (each.key.empty()) return problem(each.value.wrong("an empty text is no model" + who_)), false;
-    if (!each.value.is_map()) return problem(each.value.wrong("a map with both limits is needed" + who_)), false;
+  void read_model_quota(const node::entry &each, client_key &key) {
+    if (each.key.empty()) return problem(each.value.wrong("an empty text is no model" + who_));
+    if (!each.value.is_map()) return problem(each.value.wrong("a map with both limits is needed" + who_));
     unknown(each.value, {model_limits[0], model_limits[1]});
     uint64_t limits[std::size(model_limits)] = {};
     for (size_t i = 0; i < std::size(model_limits); ++i) {
@@ -276,7 +273,6 @@ class reader {
     }
     key.models.push_back(each.key);
     key.per_model.push_back({each.key, limits[0], limits[1]});
-    return limits[0] > 0 || limits[1] > 0;
   }
 
   std::optional<int64_t> read_limit(const node *at) {

@@ -1,5 +1,5 @@
 // auth.yaml: who may use the client API, and whether /admin needs a key. Files of the Go product load unchanged (security
-// sheet section 4); what they hold and this release does not carry out is told, never passed over in silence.
+// sheet section 4); what they hold and is not understood is told, never passed over in silence.
 //
 // The whole file is judged before anything of it counts. Errors and warnings read "auth.yaml:12: api.keys[0].quota: what is
 // wrong", never hold a hash or a key, and name the key by its preview. Control thread, or any one thread.
@@ -18,7 +18,7 @@
 namespace hive::tenancy {
 
 struct auth_options {
-  bool strict = false;              // --strict-auth: an unknown key, and a limit that is not enforced, are errors
+  bool strict = false;              // --strict-auth: an unknown key is an error
   uint64_t now_unix_ms = 0;         // for the warning about keys that have expired
 };
 

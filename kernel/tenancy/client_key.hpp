@@ -23,6 +23,13 @@ struct model_quota {
   bool operator==(const model_quota &) const = default;
 };
 
+// The largest flat limits among the enabled keys of a tenant, which share them. Made of all its keys, so no part of what one is.
+struct tenant_limits {
+  uint64_t requests_per_minute = 0, tokens_per_day = 0;
+
+  bool operator==(const tenant_limits &) const { return true; }
+};
+
 struct client_key {
   digest32 hash{};                          // SHA-256 of the whole key text
   std::string id;                           // for audit and metrics: the first 12 hex digits of the hash, in mode dynamic the
@@ -43,6 +50,7 @@ struct client_key {
   uint32_t max_parallel_requests = 0;
   uint32_t max_parallel_requests_per_model = 0;
   bool parallel_waits = false;
+  tenant_limits of_tenant;                  // set by the keyring
   int32_t priority = 0;                     // among requests that wait for one model; higher first
   // On models whose policy says serverless; 0 = none.
   double max_occupancy_share = 0;           // of the model's token budget, (0, 1]

@@ -1,5 +1,6 @@
 #include "tenancy/keyring.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cassert>
 #include <cstring>
@@ -7,6 +8,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 
 #include "base/text.hpp"
@@ -24,12 +26,24 @@ size_t place_of(const digest32 &hash) {
   return bits;
 }
 
+void share_limits(std::vector<client_key> &keys) {
+  std::unordered_map<std::string_view, tenant_limits> largest;
+  for (const client_key &key : keys) {
+    if (!key.enabled) continue;
+    tenant_limits &of = largest[key.tenant];
+    of.requests_per_minute = std::max(of.requests_per_minute, key.requests_per_minute);
+    of.tokens_per_day = std::max(of.tokens_per_day, key.tokens_per_day);
+  }
+  for (client_key &key : keys) key.of_tenant = largest[key.tenant];
+}
+
 }  // namespace
 
 keyring::keyring(auth_mode mode, std::vector<client_key> keys) : mode_(mode), keys_(std::move(keys)) {
   if (mode_ == auth_mode::none) return;
   slots_.resize(std::bit_ceil(2 * keys_.size() + 1));
   const size_t mask = slots_.size() - 1;
+  share_limits(keys_);
   name_keys();
   for (size_t i = 0; i < keys_.size(); ++i) {
     assert(find(keys_[i].hash) == nullptr);

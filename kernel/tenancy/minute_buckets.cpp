@@ -1,6 +1,7 @@
 #include "tenancy/minute_buckets.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace hive::tenancy {
 
@@ -50,6 +51,13 @@ void minute_buckets::give_back(std::string_view name, uint64_t limit, uint64_t t
   const std::lock_guard guard(mutex_);
   bucket &b = at(name, limit);
   b.tokens = std::min(b.limit, b.tokens + static_cast<double>(tokens));
+}
+
+uint64_t minute_buckets::wait_s(std::string_view name, uint64_t limit, uint64_t tokens) {
+  if (limit == 0) return 1;
+  const std::lock_guard guard(mutex_);
+  const double missing = static_cast<double>(std::min(tokens, limit)) - at(name, limit).tokens;
+  return static_cast<uint64_t>(std::clamp(std::ceil(missing * 60 / static_cast<double>(limit)), 1.0, 86'400.0));
 }
 
 size_t minute_buckets::sweep() {

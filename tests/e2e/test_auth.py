@@ -209,17 +209,17 @@ def test_the_router_does_not_start_half_open(stack):
     write(auth_yaml(entry(ADMIN_KEY, "acme")))
     said = refused_to_start(stack, "--auth-config-file", folder / "auth.yaml", env={"HIVENET_ROUTER_ADMIN_API_KEYS": ADMIN_KEY})
     assert "also an admin key" in said and ADMIN_KEY not in said
-    write(auth_yaml(entry(ACME, "acme", "      quota: {requests_per_minute: 5}\n")))
-    assert "auth.yaml:7: api.keys[0].quota: quotas are not enforced" in refused_to_start(stack, "--auth-config-file", folder / "auth.yaml", "--strict-auth")
+    write(auth_yaml(entry(ACME, "acme", "      quota: {requests_per_hour: 5}\n")))
+    assert "auth.yaml:7: api.keys[0].quota.requests_per_hour: unknown key" in refused_to_start(stack, "--auth-config-file", folder / "auth.yaml", "--strict-auth")
 
 
 def test_check_judges_the_file_and_no_secret_is_ever_shown(stack):
-    (stack.folder / "auth.yaml").write_text(auth_yaml(entry(ACME, "acme", "      quota: {requests_per_minute: 5}\n")))
+    (stack.folder / "auth.yaml").write_text(auth_yaml(entry(ACME, "acme", "      quota: {requests_per_hour: 5}\n")))
     (stack.folder / "router.yaml").write_text("auth_config_file: auth.yaml\n")
     run = lambda *args: subprocess.run([BIN / "hivenet-router", *args], capture_output=True, text=True, timeout=20, cwd=stack.folder)
     good = run("check", "router.yaml")
     assert (good.returncode, good.stdout) == (0, "ok\n"), good.stderr
-    assert "warning: auth.yaml:7: api.keys[0].quota: quotas are not enforced" in good.stderr
+    assert "warning: auth.yaml:7: api.keys[0].quota.requests_per_hour: unknown key" in good.stderr
     (stack.folder / "auth.yaml").write_text(auth_yaml(f"    - {{key_hash: {ACME}, metadata: {{name: n, owner: o}}}}\n"))
     bad = run("check", "router.yaml")
     assert bad.returncode == 1 and "auth.yaml:4: api.keys[0].key_hash: not a SHA-256" in bad.stderr

@@ -1,0 +1,69 @@
+#include "tenancy/request_rate.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace hive::tenancy {
+
+namespace {
+
+constexpr double minute_ns = 60.0 * static_cast<double>(ns_per_s);
+// Who comes at the very nanosecond that it was told must not find 0.9999999 tokens.
+constexpr double one = 1 - 1e-6;
+constexpr double largest = 9e18;  // what a count still holds
+
+uint64_t until(double tokens, double a_minute) {
+  return tokens <= 0 ? 0 : static_cast<uint64_t>(std::ceil(std::min(tokens / a_minute * minute_ns, largest)));
+}
+
+}  // namespace
+
+void request_rate::bucket::fill(uint64_t now_ns) {
+  if (now_ns <= at_ns) return;
+  tokens = std::min(most, tokens + static_cast<double>(now_ns - at_ns) / minute_ns * a_minute);
+  at_ns = now_ns;
+}
+
+uint64_t request_rate::burst(uint64_t a_minute) const {
+  if (burst_seconds_ == 0 || burst_seconds_ >= 60) return a_minute;
+  // Split so that no limit, however large, overflows.
+  return std::max<uint64_t>(1, a_minute / 60 * burst_seconds_ + a_minute % 60 * burst_seconds_ / 60);
+}
+
+request_rate::answer request_rate::take(std::string_view name, uint64_t a_minute) {
+  const auto most = static_cast<double>(burst(a_minute));
+  const auto rate = static_cast<double>(a_minute);
+  const uint64_t now = clock_.now();
+  const std::lock_guard guard(mutex_);
+  auto found = buckets_.find(name);
+  if (found == buckets_.end()) found = buckets_.emplace(std::string(name), bucket{most, rate, most, now}).first;
+  bucket &b = found->second;
+  b.fill(now);
+  b.a_minute = rate;
+  b.most = most;
+  b.tokens = std::min(b.tokens, most);
+  answer out;
+  out.allowed = b.tokens >= one;
+  if (out.allowed) b.tokens = std::max(0.0, b.tokens - 1);
+  else out.retry_ns = until(1 - b.tokens, rate);
+  out.remaining = static_cast<uint64_t>(std::min(b.tokens + (1 - one), largest));
+  out.full_ns = until(most - b.tokens, rate);
+  return out;
+}
+
+size_t request_rate::sweep() {
+  const std::lock_guard guard(mutex_);
+  const uint64_t now = clock_.now();
+  return std::erase_if(buckets_, [now](const auto &each) {
+    bucket b = each.second;
+    b.fill(now);
+    return b.tokens >= b.most;
+  });
+}
+
+size_t request_rate::size() const {
+  const std::lock_guard guard(mutex_);
+  return buckets_.size();
+}
+
+}  // namespace hive::tenancy
