@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "admin/edge_stats.hpp"
 #include "base/byte_budget.hpp"
 #include "fleet/history.hpp"
 #include "fleet/lease_drift.hpp"
@@ -45,6 +46,7 @@ struct exported {
   const fleet::storage_thread *storage = nullptr;
   const fleet::history_stats *history = nullptr;
   const tenancy::admission_control *admission = nullptr;
+  const edge_stats *edge = nullptr;
 };
 
 class exporter final : public gateway::telemetry, public providers::call_metrics, private observe::collectable {
@@ -87,6 +89,7 @@ class exporter final : public gateway::telemetry, public providers::call_metrics
   void collect_plugins(observe::exposition &) const;
   void collect_links(observe::exposition &) const;
   void collect_servers(observe::exposition &) const;
+  void collect_edge(observe::exposition &) const;
   void collect_storage(observe::exposition &) const;
   void collect_memory(observe::exposition &) const;
   void collect_audit(observe::exposition &) const;

@@ -113,6 +113,7 @@ void router_app::make_audit() {
 // Keys before policies (routing sheet section 7); each is judged beside the other as it is then.
 void router_app::reload() {
   if (audit_) audit_->reopen();
+  reload_certificates();
   if (!settings_.auth_config_file.empty())
     if (const status s = load_keys(); !s) observe::log("auth").error("the client keys stay as they were: {}", s.text());
   policies_->library().reload();
@@ -128,6 +129,10 @@ status router_app::start() {
   auto proxies = gateway::trusted_proxies::parse(settings_.trusted_proxies);
   if (!proxies) return proxies.why();
   proxies_ = *std::move(proxies);
+  edge_ = std::make_unique<http_edge>(settings_.edge, proxies_);
+  std::vector<std::string> edge_warnings;
+  if (const status s = edge_->start(edge_warnings); !s) return s;
+  for (const std::string &w : edge_warnings) observe::log("router").warn("{}", w);
   guesses_ = std::make_unique<gateway::auth_throttle>(static_cast<uint64_t>(settings_.auth_failures));
   if (const status s = make_providers(settings_, providers_); !s) return s;
   components_ = std::make_unique<routing::plugin_source>(plugins_, *host_);
@@ -167,6 +172,7 @@ status router_app::start() {
   names_.set(settings_.model_aliases);
   gateway_options_.names = &names_;
   gateway_options_.expose_routing = settings_.expose_routing;
+  gateway_options_.admin_apart = settings_.edge.admin_apart;
   models_ = std::make_unique<gateway::models_view>(*fleet_, settings_.models_show_agents, &names_);
   recent_ = std::make_unique<gateway::recent_requests>(static_cast<size_t>(settings_.explain_requests));
   admin::api_options a;
@@ -190,8 +196,10 @@ status router_app::start() {
     if (u->hub) shown.links.push_back(&u->hub->counters());
     shown.servers.push_back(&u->server->counters());
   }
+  metrics_page_ = std::make_unique<metrics_page>(control_, exporter_, edge_->own_limits());
+  start_metrics_edge(shown.servers);
+  shown.edge = &edge_->stats();
   exporter_.attach(shown);
-  metrics_page_ = std::make_unique<metrics_page>(control_, exporter_);
   if (const status s = metrics_page_->listen(settings_.metrics.text()); !s) return s.at("metrics-port");
   if (audit_) return audit_->start();
   return {};
@@ -240,7 +248,7 @@ status router_app::start_units() {
   const auto workers = static_cast<uint32_t>(settings_.workers);
   std::random_device random;
   const uint64_t boot_id = (static_cast<uint64_t>(random()) << 32) | random();
-  http::server_limits limits;
+  http::server_limits limits = edge_->client_limits();
   limits.write_stall_timeout_ns = or_never(settings_.stream_write_timeout.ns);
   limits.max_connections = connections_a_worker(settings_);
   limits.half_close_is_gone = settings_.client_half_close != "allow";
@@ -273,10 +281,12 @@ status router_app::start_units() {
     context.providers = u->providers.get();
     u->gateway = std::make_unique<gateway::worker>(context, *models_, *api_, ready_, keys_);
     u->server = std::make_unique<http::server>(u->home, *u->gateway, limits);
+    u->server->use_tls(edge_->for_clients());
     if (const status s = u->server->listen(http.text(), workers > 1); !s) return s.at("http-port");
     if (http.port == 0) http.port = u->server->port();  // the other workers share what the first one got
     units_.push_back(std::move(u));
   }
+  if (const status s = start_admin_listener(*units_.front()); !s) return s;
   std::vector<std::string> told = link_addresses_;
   if (!settings_.announce_host.empty())
     for (std::string &endpoint : told) {
@@ -302,6 +312,8 @@ std::string router_app::ready_line() const {
                    {"http", units_.front()->server->address()},
                    {"metrics", metrics_page_->address()},
                    {"link", json::array(link_addresses_.begin(), link_addresses_.end())}};
+  if (edge_->for_clients()) out["tls"] = true;
+  if (units_.front()->admin_server) out["admin"] = units_.front()->admin_server->address();
   if (!embedded_->empty()) out["embedded"] = embedded_->json();
   return json::serialize(out);
 }
@@ -357,7 +369,7 @@ void router_app::housekeeping() {
 // Who started it with nothing but --backend is told what to do next, once there is something to do it with.
 void router_app::tell_first_request() {
   if (first_request_told_ || embedded_->empty() || !settings_.config_file.empty()) return;
-  const std::string line = first_request(*fleet_, units_.front()->server->address());
+  const std::string line = first_request(*fleet_, settings_.edge.tls() ? "https" : "http", units_.front()->server->address());
   if (line.empty()) return;
   first_request_told_ = true;
   observe::log("router").info("try: {}", line);
@@ -404,7 +416,7 @@ void router_app::check_drained() {
 void router_app::ask_busy() {
   const uint64_t round = busy_->ask();
   for (size_t i = 0; i < units_.size(); ++i)
-    units_[i]->home.post([this, round, i] { busy_->answer(i, round, units_[i]->server->busy()); });
+    units_[i]->home.post([this, round, i] { busy_->answer(i, round, units_[i]->busy()); });
 }
 
 void router_app::stop_units() {

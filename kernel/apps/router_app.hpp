@@ -14,6 +14,7 @@
 #include "apps/embedded.hpp"
 #include "apps/first_request.hpp"
 #include "apps/fleet_wiring.hpp"
+#include "apps/http_edge.hpp"
 #include "apps/metrics_page.hpp"
 #include "apps/plugin_host.hpp"
 #include "apps/policies.hpp"
@@ -45,9 +46,12 @@ class router_app {
   status load_keys();
   void make_audit();
   void reload();
+  void reload_certificates();
   status open_storage();
   status start_hub(unit &, uint32_t worker, uint64_t boot_id, const std::vector<std::string> &secrets);
   status start_units();
+  status start_admin_listener(unit &);
+  void start_metrics_edge(std::vector<const http::server_counters *> clients);
   std::string ready_line() const;
   void housekeeping();
   void tell_first_request();
@@ -92,6 +96,7 @@ class router_app {
   gateway::stage_gauges stages_;
   gateway::gateway_options gateway_options_;
   gateway::trusted_proxies proxies_;
+  std::unique_ptr<http_edge> edge_;
   std::unique_ptr<gateway::auth_throttle> guesses_;
   std::shared_ptr<const providers::provider_set> providers_;
   std::shared_ptr<const tenancy::keyring> keys_;

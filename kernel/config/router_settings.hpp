@@ -7,6 +7,7 @@
 
 #include "base/status.hpp"
 #include "config/client_routes.hpp"
+#include "config/edge_settings.hpp"
 #include "config/embedded_agents.hpp"
 #include "config/model_aliases.hpp"
 #include "config/plugin_settings.hpp"
@@ -20,6 +21,7 @@ struct router_settings : program_settings {
   address http;                      // client and admin API
   bool http_given = false;           // else: every interface with client keys, 127.0.0.1 without
   address metrics;
+  edge_settings edge;                // TLS, /admin apart, limits of connections
   address link_listen;               // resolved: worker i listens on port + i, port 0 = any
   bool link_enabled = false;         // false without a shared secret: no agent can connect
   std::string announce_host;         // told to agents; empty = what is bound
