@@ -261,6 +261,7 @@ void exporter::collect(observe::exposition &out) {
   if (on_.plugins != nullptr) collect_plugins(out);
   if (!on_.links.empty()) collect_links(out);
   if (!on_.servers.empty()) collect_servers(out);
+  if (on_.edge != nullptr) collect_edge(out);
   collect_storage(out);
   if (on_.memory != nullptr) collect_memory(out);
   if (on_.audit != nullptr) collect_audit(out);

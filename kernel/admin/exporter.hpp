@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "admin/edge_stats.hpp"
 #include "base/byte_budget.hpp"
 #include "fleet/history.hpp"
 #include "fleet/lease_drift.hpp"
@@ -49,6 +50,7 @@ struct exported {
   const tenancy::admission_control *admission = nullptr;
   tenancy::quota_book *quotas = nullptr;
   const tenancy::quota_store *quota_store = nullptr;   // null: usage is not kept
+  const edge_stats *edge = nullptr;
 };
 
 class exporter final : public gateway::telemetry, public providers::call_metrics, private observe::collectable {
@@ -95,6 +97,7 @@ class exporter final : public gateway::telemetry, public providers::call_metrics
   void collect_plugins(observe::exposition &) const;
   void collect_links(observe::exposition &) const;
   void collect_servers(observe::exposition &) const;
+  void collect_edge(observe::exposition &) const;
   void collect_storage(observe::exposition &) const;
   void collect_memory(observe::exposition &) const;
   void collect_audit(observe::exposition &) const;

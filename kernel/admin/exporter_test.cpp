@@ -43,6 +43,34 @@ TEST(exporter, links_are_shown_worker_by_worker) {
   EXPECT_THAT(metrics.expose(), HasSubstr("link_streams_open{worker=\"0\"} 0\n"));
 }
 
+TEST(exporter, listeners_are_shown_with_the_sum_of_their_servers) {
+  http::server_counters first, second, own;
+  first.refused_address += 2;
+  second.refused_address += 3;
+  first.handshakes += 7;
+  ++second.handshakes_failed;
+  ++own.handshake_timeouts;
+  ++first.header_timeouts;
+  second.body_timeouts += 4;
+  ++own.idle_timeouts;
+  edge_stats stats{{{"client", {&first, &second}, 1'900'000'000}, {"metrics", {&own}}}, 2, 1};
+  exporter metrics("1.0");
+  EXPECT_THAT(metrics.expose(), Not(HasSubstr("tls_")));
+  exported subjects;
+  subjects.edge = &stats;
+  metrics.attach(subjects);
+  const std::string page = metrics.expose();
+  for (const char *line : {"http_connections_refused_total{listener=\"client\",reason=\"address_limit\"} 5",
+                           "http_connections_refused_total{listener=\"client\",reason=\"tls_handshake\"} 1",
+                           "http_connections_refused_total{listener=\"metrics\",reason=\"tls_timeout\"} 1",
+                           "http_server_timeouts_total{listener=\"client\",phase=\"header\"} 1", "http_server_timeouts_total{listener=\"client\",phase=\"body\"} 4",
+                           "http_server_timeouts_total{listener=\"metrics\",phase=\"idle\"} 1", "hivenet_router_tls_handshakes_total{listener=\"client\"} 7",
+                           "hivenet_router_tls_certificate_expiry_timestamp_seconds{listener=\"client\"} 1900000000",
+                           "hivenet_router_tls_reload_total{result=\"success\"} 2", "hivenet_router_tls_reload_total{result=\"error\"} 1"})
+    EXPECT_THAT(page, HasSubstr("\n" + std::string(line) + "\n"));
+  EXPECT_THAT(page, Not(HasSubstr("tls_handshakes_total{listener=\"metrics\"}"))) << "it has no TLS";
+}
+
 TEST(exporter, servers_and_storage_are_shown) {
   http::server_counters server;
   server.accepted += 9;

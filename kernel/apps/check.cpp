@@ -5,6 +5,7 @@
 
 #include "apps/client_keys.hpp"
 #include "apps/embedded.hpp"
+#include "apps/http_edge.hpp"
 #include "apps/plugin_host.hpp"
 #include "apps/policies.hpp"
 #include "apps/policy_check.hpp"
@@ -74,6 +75,8 @@ std::vector<status> judge(const config::router_settings &s, std::vector<std::str
     if (const status fits = tenancy::check_minute_quotas(policies, *auth.keys); !fits) problems.push_back(fits);
   if (const status roster = fleet::agent_roster::check({s.revoked_agents_file, s.agents_file}); !roster) problems.push_back(roster);
   if (const auto proxies = gateway::trusted_proxies::parse(s.trusted_proxies); !proxies) problems.push_back(proxies.why());
+  http_edge edge(s.edge, {});
+  if (const status certificates = edge.start(warnings); !certificates) problems.push_back(certificates);
   return problems;
 }
 

@@ -27,7 +27,7 @@ std::string reachable(const std::string &address) {
 
 }  // namespace
 
-std::string first_request(const fleet::registry &fleet, const std::string &address) {
+std::string first_request(const fleet::registry &fleet, const std::string &scheme, const std::string &address) {
   const auto seen = fleet.snapshot();
   for (const auto &agent : seen->agents) {
     const auto info = agent->info();
@@ -42,7 +42,7 @@ std::string first_request(const fleet::registry &fleet, const std::string &addre
       path = "/v1/rerank";
       body = "{\"model\":" + model + ",\"query\":\"Hello\",\"documents\":[\"Hello\",\"Goodbye\"]}";
     }
-    return "curl http://" + reachable(address) + path + " -H 'Content-Type: application/json' -d " + quoted(body);
+    return "curl " + scheme + "://" + reachable(address) + path + " -H 'Content-Type: application/json' -d " + quoted(body);
   }
   return {};
 }

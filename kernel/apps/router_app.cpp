@@ -112,6 +112,7 @@ void router_app::make_audit() {
 // Keys before policies (routing sheet section 7); each is judged beside the other as it is then.
 void router_app::reload() {
   if (audit_) audit_->reopen();
+  reload_certificates();
   if (const auto good = access_->reload()) exporter_.on_auth_reload(*good);
   reload_link(settings_, hubs_, *roster_, *directory_);
   policies_->library().reload();
@@ -128,6 +129,10 @@ status router_app::start() {
   auto proxies = gateway::trusted_proxies::parse(settings_.trusted_proxies);
   if (!proxies) return proxies.why();
   proxies_ = *std::move(proxies);
+  edge_ = std::make_unique<http_edge>(settings_.edge, proxies_);
+  std::vector<std::string> edge_warnings;
+  if (const status s = edge_->start(edge_warnings); !s) return s;
+  for (const std::string &w : edge_warnings) observe::log("router").warn("{}", w);
   guesses_ = std::make_unique<gateway::auth_throttle>(static_cast<uint64_t>(settings_.auth_failures));
   if (const status s = make_providers(settings_, providers_); !s) return s;
   components_ = std::make_unique<routing::plugin_source>(plugins_, *host_);
@@ -162,7 +167,7 @@ status router_app::start() {
 
   admission_ = std::make_unique<tenancy::admission_control>(
       tenancy::admission_settings{settings_.admit_fraction, settings_.admit_park_timeout.ns, static_cast<uint64_t>(settings_.admit_default_output)}, clock_);
-  open_quotas(keys_);
+  open_quotas(access_->keys());
   forwards_ = std::make_unique<gateway::forward_line>(static_cast<size_t>(settings_.max_concurrent),
                                                       static_cast<size_t>(settings_.queue_size));
   gateway_options_.max_body_bytes = settings_.max_request.bytes;
@@ -175,6 +180,7 @@ status router_app::start() {
   names_.set(settings_.model_aliases);
   gateway_options_.names = &names_;
   gateway_options_.expose_routing = settings_.expose_routing;
+  gateway_options_.admin_apart = settings_.edge.admin_apart;
   models_ = std::make_unique<gateway::models_view>(*fleet_, settings_.models_show_agents, &names_);
   recent_ = std::make_unique<gateway::recent_requests>(static_cast<size_t>(settings_.explain_requests));
   admin::api_options a;
@@ -203,8 +209,10 @@ status router_app::start() {
     if (u->hub) shown.links.push_back(&u->hub->counters());
     shown.servers.push_back(&u->server->counters());
   }
+  metrics_page_ = std::make_unique<metrics_page>(control_, exporter_, edge_->own_limits());
+  start_metrics_edge(shown.servers);
+  shown.edge = &edge_->stats();
   exporter_.attach(shown);
-  metrics_page_ = std::make_unique<metrics_page>(control_, exporter_);
   if (const status s = metrics_page_->listen(settings_.metrics.text()); !s) return s.at("metrics-port");
   if (audit_) return audit_->start();
   return {};
@@ -257,7 +265,7 @@ status router_app::start_units() {
   const auto workers = static_cast<uint32_t>(settings_.workers);
   std::random_device random;
   const uint64_t boot_id = (static_cast<uint64_t>(random()) << 32) | random();
-  http::server_limits limits;
+  http::server_limits limits = edge_->client_limits();
   limits.write_stall_timeout_ns = or_never(settings_.stream_write_timeout.ns);
   limits.max_connections = connections_a_worker(settings_);
   limits.half_close_is_gone = settings_.client_half_close != "allow";
@@ -288,10 +296,12 @@ status router_app::start_units() {
     context.providers = u->providers.get();
     u->gateway = std::make_unique<gateway::worker>(context, *models_, *api_, ready_, access_->keys());
     u->server = std::make_unique<http::server>(u->home, *u->gateway, limits);
+    u->server->use_tls(edge_->for_clients());
     if (const status s = u->server->listen(http.text(), workers > 1); !s) return s.at("http-port");
     if (http.port == 0) http.port = u->server->port();  // the other workers share what the first one got
     units_.push_back(std::move(u));
   }
+  if (const status s = start_admin_listener(*units_.front()); !s) return s;
   std::vector<std::string> told = link_addresses_;
   if (!settings_.announce_host.empty())
     for (std::string &endpoint : told) {
@@ -320,6 +330,8 @@ std::string router_app::ready_line() const {
                    {"metrics", metrics_page_->address()},
                    {"link", json::array(link_addresses_.begin(), link_addresses_.end())}};
   if (!link_identity_.router_id.empty()) out["router_id"] = link_identity_.router_id;
+  if (edge_->for_clients()) out["tls"] = true;
+  if (units_.front()->admin_server) out["admin"] = units_.front()->admin_server->address();
   if (!embedded_->empty()) out["embedded"] = embedded_->json();
   return json::serialize(out);
 }
@@ -378,7 +390,7 @@ void router_app::housekeeping() {
 // Who started it with nothing but --backend is told what to do next, once there is something to do it with.
 void router_app::tell_first_request() {
   if (first_request_told_ || embedded_->empty() || !settings_.config_file.empty()) return;
-  const std::string line = first_request(*fleet_, units_.front()->server->address());
+  const std::string line = first_request(*fleet_, settings_.edge.tls() ? "https" : "http", units_.front()->server->address());
   if (line.empty()) return;
   first_request_told_ = true;
   observe::log("router").info("try: {}", line);
@@ -425,7 +437,7 @@ void router_app::check_drained() {
 void router_app::ask_busy() {
   const uint64_t round = busy_->ask();
   for (size_t i = 0; i < units_.size(); ++i)
-    units_[i]->home.post([this, round, i] { busy_->answer(i, round, units_[i]->server->busy()); });
+    units_[i]->home.post([this, round, i] { busy_->answer(i, round, units_[i]->busy()); });
 }
 
 void router_app::stop_units() {

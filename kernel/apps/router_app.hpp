@@ -15,6 +15,7 @@
 #include "apps/embedded.hpp"
 #include "apps/first_request.hpp"
 #include "apps/fleet_wiring.hpp"
+#include "apps/http_edge.hpp"
 #include "apps/link_security.hpp"
 #include "apps/metrics_page.hpp"
 #include "apps/plugin_host.hpp"
@@ -49,10 +50,13 @@ class router_app {
   void open_quotas(const std::shared_ptr<const tenancy::keyring> &);
   void set_quota_keys(const std::shared_ptr<const tenancy::keyring> &);
   void reload();
+  void reload_certificates();
   status open_storage();
   status start_hub(unit &, uint32_t worker, uint64_t boot_id);
   status start_units();
   void publish_keys(access::ring, std::function<void()> everywhere);
+  status start_admin_listener(unit &);
+  void start_metrics_edge(std::vector<const http::server_counters *> clients);
   std::string ready_line() const;
   void housekeeping();
   void tell_first_request();
@@ -102,6 +106,7 @@ class router_app {
   gateway::stage_gauges stages_;
   gateway::gateway_options gateway_options_;
   gateway::trusted_proxies proxies_;
+  std::unique_ptr<http_edge> edge_;
   std::unique_ptr<gateway::auth_throttle> guesses_;
   std::shared_ptr<const providers::provider_set> providers_;
   gateway::model_names names_;

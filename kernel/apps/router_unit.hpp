@@ -17,14 +17,17 @@ struct router_app::unit {
   std::unique_ptr<link::router_hub> hub;
   std::unique_ptr<providers::provider_calls> providers;
   std::unique_ptr<gateway::worker> gateway;
-  std::unique_ptr<http::server> server;
+  std::unique_ptr<http::server> server, admin_server;  // the second on one worker only, if at all
   std::thread thread;
+
+  size_t busy() const { return server->busy() + (admin_server ? admin_server->busy() : 0); }
 
   ~unit() {
     if (thread.joinable()) {
       home.stop();
       thread.join();
     }
+    admin_server.reset();
     server.reset();
     gateway.reset();
     providers.reset();

@@ -321,6 +321,7 @@ int64_t default_workers(unsigned cores) { return cores <= 2 ? 1 : std::min<int64
 
 void add_rows(table &t, router_settings &r) {
   add_addresses(t, r);
+  add_edge_rows(t, r.edge);
   add_limits(t, r);
   add_admission_rows(t, r);
   add_quota_rows(t, r);
@@ -364,6 +365,7 @@ void finish(const table &t, router_settings &r, std::vector<status> &problems, s
     problems.push_back(fail(errc::invalid, format_duration(r.session_ttl.ns) + " is too short; it must be more than 5m", "session-ttl"));
   finish_embedded_agents(r.written.backends, program_version, r.embedded_agents, problems);
   for (embedded_agent &each : r.embedded_agents) each.settings.extra_routes = r.extra_routes;
+  resolve_edge(t, r, problems, warnings);
   resolve_link(t, r, problems, warnings);
   resolve_admin(r, problems, warnings);
   resolve_providers(r, problems, warnings);

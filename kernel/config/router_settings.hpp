@@ -8,6 +8,7 @@
 #include "base/status.hpp"
 #include "config/admin_keys.hpp"
 #include "config/client_routes.hpp"
+#include "config/edge_settings.hpp"
 #include "config/embedded_agents.hpp"
 #include "config/link_settings.hpp"
 #include "config/model_aliases.hpp"
@@ -22,6 +23,7 @@ struct router_settings : program_settings {
   address http;                      // client and admin API
   bool http_given = false;           // else: every interface with client keys, 127.0.0.1 without
   address metrics;
+  edge_settings edge;                // TLS, /admin apart, limits of connections
   address link_listen;               // resolved: worker i listens on port + i, port 0 = any
   bool link_enabled = false;         // false without a shared secret: no agent can connect
   std::string announce_host;         // told to agents; empty = what is bound

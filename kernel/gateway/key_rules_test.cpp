@@ -61,6 +61,14 @@ TEST(trusted_proxies, the_client_is_the_last_hop_that_no_trusted_proxy_is) {
   EXPECT_EQ(client_of(ours, "10.0.0.1", {{"X-Real-IP", "<script>"}}), "10.0.0.1");
 }
 
+TEST(trusted_proxies, who_is_one_is_known) {
+  const auto proxies = trusted_proxies::parse({"10.0.0.0/8", "fd00::/8"});
+  ASSERT_TRUE(proxies.ok());
+  for (const char *one : {"10.1.2.3", "fd00::1", "::ffff:10.1.2.3"}) EXPECT_TRUE(proxies->trusts(one)) << one;
+  for (const char *none : {"11.0.0.1", "fe00::1", "", "10.0.0"}) EXPECT_FALSE(proxies->trusts(none)) << none;
+  EXPECT_FALSE(trusted_proxies().trusts("10.0.0.1"));
+}
+
 TEST(trusted_proxies, a_range_that_is_none_is_refused) {
   for (const char *text : {"", "x", "10.0.0.0/33", "10.0.0.0/", "10.0.0.0/-1", "fd00::/129", "10.0.0/8", "10.0.0.1/8x"})
     EXPECT_FALSE(trusted_proxies::parse({text}).ok()) << text;

@@ -47,6 +47,7 @@ struct gateway_options {
   std::vector<std::string> cors_origins;         // of browsers' pages; empty = none
   const model_names *names = nullptr;            // aliases; null: none
   bool expose_routing = false;                   // answers say who served them
+  bool admin_apart = false;                      // /admin has a listener of its own
   size_t pressed_stream_bytes = 64 * 1024;       // what one answer may hold while the byte budget is exceeded
 };
 

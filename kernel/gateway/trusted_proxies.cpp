@@ -70,6 +70,11 @@ bool trusted_proxies::trusts(const bytes &address) const {
   });
 }
 
+bool trusted_proxies::trusts(std::string_view peer) const {
+  const auto address = networks_.empty() ? std::nullopt : bytes_of(peer);
+  return address && trusts(*address);
+}
+
 std::string trusted_proxies::client_of(std::string_view peer, std::span<const http::field> fields) const {
   if (networks_.empty()) return std::string(peer);
   auto client = bytes_of(peer);

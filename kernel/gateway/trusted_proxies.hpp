@@ -23,6 +23,7 @@ class trusted_proxies {
   // The address of the client behind `peer`. If the peer is trusted: the last entry of X-Forwarded-For that is not trusted
   // itself, else X-Real-IP. What is no IP address counts for nothing, so the answer is always one.
   std::string client_of(std::string_view peer, std::span<const http::field> fields) const;
+  bool trusts(std::string_view peer) const;   // whether it is one of them
 
  private:
   struct network {

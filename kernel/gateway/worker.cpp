@@ -143,6 +143,8 @@ class admin_relay final : public http::responder, private loop_timer {
   std::shared_ptr<admin_relay *> alive_ = std::make_shared<admin_relay *>(this);  // touched on this loop only
 };
 
+bool is_health(route_kind k) { return k == route_kind::health || k == route_kind::ready; }
+
 std::string request_id_of(const http::request_head &head) {
   const http::field *f = http::find_field(head.fields, "x-request-id");
   return f != nullptr && is_uuid(f->value) ? std::string(f->value) : make_uuid();
@@ -150,11 +152,17 @@ std::string request_id_of(const http::request_head &head) {
 
 }  // namespace
 
-void worker::on_request(http::exchange &exchange) {
+void worker::take(http::exchange &exchange, part which) {
   const std::string request_id = request_id_of(exchange.head());
-  if (const std::string lines = cors_.lines_for(exchange.head()); !lines.empty()) exchange.add_fields(lines);
-  if (cors_.is_preflight(exchange.head())) return answer_preflight(exchange, request_id);
-  const route_match match = find_route(exchange.head().method, exchange.head().path, extra_);
+  if (which != part::admin) {
+    if (const std::string lines = cors_.lines_for(exchange.head()); !lines.empty()) exchange.add_fields(lines);
+    if (cors_.is_preflight(exchange.head())) return answer_preflight(exchange, request_id);
+  }
+  route_match match = find_route(exchange.head().method, exchange.head().path, extra_);
+  // Where each has a listener of its own, the other's routes are not even known.
+  const bool admin = match.found != nullptr && match.found->kind == route_kind::admin;
+  if (which == part::clients && admin) match = {};
+  if (which == part::admin && !admin && (match.found == nullptr || !is_health(match.found->kind))) match = {};
   // Some routes are shared by both kinds of clients; Anthropic's say who they are.
   const bool shared = match.found == nullptr || match.found->kind != route_kind::inference;
   const bool anthropic = shared && http::find_field(exchange.head().fields, "anthropic-version") != nullptr;

@@ -26,10 +26,12 @@ class worker final : public http::service {
     extra_ = extra_rows(context.options.extra_routes);
   }
 
-  void on_request(http::exchange &) override;
+  void on_request(http::exchange &e) override { take(e, context_.options.admin_apart ? part::clients : part::all); }
   std::string refusal_body(int status, std::string_view what) override;
   std::string on_head_refused(int status, std::string_view client_address, uint64_t began_ns) override;
   std::string on_thrown(http::exchange &) override;
+  // What a listener of its own for /admin is served by (options.admin_apart): /admin and /health, nothing else.
+  http::service &admin_side() { return admin_side_; }
   // For requests from now on; those under way keep what they were let in with.
   void set_keys(std::shared_ptr<const tenancy::keyring> keys) { keys_ = std::move(keys); }
   // Inference is refused from now on; what runs goes on.
@@ -40,6 +42,18 @@ class worker final : public http::service {
   void relieve();
 
  private:
+  enum class part { all, clients, admin };
+  struct admin_service final : http::service {
+    explicit admin_service(worker &w) : owner(w) {}
+    void on_request(http::exchange &e) override { owner.take(e, part::admin); }
+    std::string refusal_body(int status, std::string_view what) override { return owner.refusal_body(status, what); }
+    std::string on_head_refused(int status, std::string_view client_address, uint64_t began_ns) override {
+      return owner.on_head_refused(status, client_address, began_ns);
+    }
+    worker &owner;
+  };
+
+  void take(http::exchange &, part);
   void answer(http::exchange &, std::string_view route, const std::string &request_id, int status, std::string_view body,
               std::string_view code, std::string_view allow = {}, const tenancy::client_key *who = nullptr, uint64_t retry_after_s = 0);
   void refuse(http::exchange &, std::string_view route, const std::string &request_id, dialect, const api_error &,
@@ -56,6 +70,7 @@ class worker final : public http::service {
   const readiness &ready_;
   std::shared_ptr<const tenancy::keyring> keys_;
   cors cors_;
+  admin_service admin_side_{*this};
   relay_list live_;
   bool draining_ = false;
 };

@@ -168,9 +168,7 @@ class Client:
     """A request on a connection of its own, read byte by byte."""
 
     def __init__(self, stack, body=None, stream=False, path="/v1/chat/completions", wire=None, timeout=20, **more):
-        host, port = stack.url[7:].split(":")
-        self.socket = socket.create_connection((host, int(port)), timeout=timeout)
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.socket = stack.dial(timeout=timeout)
         self.raw = b""          # everything that came
         self.ended = self.was_reset = False
         self._at = None         # first byte of the body

@@ -82,6 +82,9 @@ def test_a_client_that_closes_its_sending_side(stack, engines, setting):
 
     Naive variants: half-closed clients hold their engine; or there is no way to serve the tools that do this.
     """
+    if setting == "allow" and os.environ.get("HIVE_TEST_TLS"):
+        pytest.skip("Python's TLS does not read any more once its sending side is shut; kernel/http/server_test.cpp shows it")
+
     def answer(chat):
         if not chat.wait_gone(1.5 if setting == "gone" else 0.3):
             chat.send(whole(completion()))
@@ -147,12 +150,11 @@ def test_running_out_of_descriptors_stops_nothing_that_runs(simple):
         assert kept.get(simple.url + "/health").status_code == 200
         used = len(os.listdir(f"/proc/{simple.router.pid}/fd"))
         resource.prlimit(simple.router.pid, resource.RLIMIT_NOFILE, (used + 20, 4096))
-        host, port = simple.url[7:].split(":")
         clients = []
         for _ in range(200):
             s = socket.socket()
             s.setblocking(False)
-            s.connect_ex((host, int(port)))
+            s.connect_ex(simple.place)
             clients.append(s)
         time.sleep(0.3)
         log_before, cpu_before = len(simple.router.log()), cpu_seconds(simple.router.pid)
@@ -193,7 +195,7 @@ def test_clients_cannot_take_the_descriptors_of_agents(stack):
         for _ in range(700):
             s = socket.socket()
             s.setblocking(False)
-            s.connect_ex((host, int(port)))
+            s.connect_ex(simple.place)
             clients.append(s)
         try:
             agent = stack.start_agent(engine, wait=False)
@@ -220,7 +222,6 @@ def test_idle_connections_do_not_slow_the_others(simple):
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 8192), hard))
-    host, port = simple.url[7:].split(":")
 
     def answers(count):
         times = []
@@ -232,7 +233,7 @@ def test_idle_connections_do_not_slow_the_others(simple):
         return sorted(times)[count // 2]
 
     before = answers(200)
-    idle = [socket.create_connection((host, int(port))) for _ in range(3000)]
+    idle = [socket.create_connection(simple.place) for _ in range(3000)]
     try:
         after = answers(200)
         print(f"median of GET /health: {before * 1e3:.2f} ms, with 3,000 idle connections {after * 1e3:.2f} ms")

@@ -1,20 +1,44 @@
-"""Real processes for end-to-end tests: engine simulator, router, agents. Port 0 everywhere; every wait has a bound."""
+"""Real processes for end-to-end tests: engine simulator, router, agents. Port 0 everywhere; every wait has a bound.
+
+With HIVE_TEST_TLS=1 every router speaks TLS to its clients.
+"""
+import functools
 import json
 import os
 import pathlib
 import re
 import secrets
 import signal
+import socket
+import ssl
 import subprocess
+import sys
+import tempfile
 import time
 
 import httpx
 import pytest
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from certificates import Authority  # noqa: E402: the conformance tests load this file from elsewhere
+
 TOP = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("HIVE_BUILD", TOP / "build" / "release"))
 BIN = BUILD / "bin"
 ADMIN_KEY = "admin-key-of-the-end-to-end-tests-0001"
+
+
+@functools.cache
+def tls_everywhere():
+    """Flags of every router; none without HIVE_TEST_TLS. Clients trust its certificate from then on."""
+    if os.environ.get("HIVE_TEST_TLS") != "1":
+        return ()
+    folder = tempfile.TemporaryDirectory(prefix="hive-tls-")
+    tls_everywhere.folder = folder  # lives as long as this process
+    authority = Authority(pathlib.Path(folder.name))
+    os.environ["SSL_CERT_FILE"] = str(authority.ca)
+    certificate, key = authority.sign("router")
+    return "--tls-cert-file", certificate, "--tls-key-file", key
 
 
 def wait_for(what, condition, limit=10.0, pause=0.02):
@@ -117,13 +141,31 @@ class Stack:
         environment.update(env or {})
         self.router = self.keep(Process("router", [
             BIN / "hivenet-router", "--http-port", http, "--metrics-port", "127.0.0.1:0", "--link-listen", link,
-            "--disk-db-path", self.folder / "db", *args], self.folder, environment))
+            "--disk-db-path", self.folder / "db", *tls_everywhere(), *args], self.folder, environment))
         said = self.router.ready()
         self.router.said = said
-        self.url = "http://" + said["http"]
+        self.url = ("https://" if said.get("tls") else "http://") + said["http"]
         self.link = said["link"][0]
         self.metrics_url = "http://" + said["metrics"] + "/metrics"
         return self.router
+
+    @property
+    def place(self):
+        host, port = self.url.split("//")[1].split(":")
+        return host, int(port)
+
+    def dial(self, receive_buffer=0, timeout=20):
+        """A connection to the router, secured if the router wants that."""
+        s = socket.socket()
+        if receive_buffer:
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        s.settimeout(timeout)
+        s.connect(self.place)
+        s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if not self.url.startswith("https:"):
+            return s
+        trust = ssl.create_default_context(cafile=os.environ["SSL_CERT_FILE"])
+        return trust.wrap_socket(s, server_hostname="localhost", suppress_ragged_eofs=True)
 
     def start_agent(self, engine, *args, identity="agent.key", kind="vllm", env=None, wait=True, link=None, secret=None):
         url = engine if isinstance(engine, str) else engine.url

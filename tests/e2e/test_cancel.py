@@ -9,8 +9,7 @@ from conftest import wait_for
 
 
 def connect(stack, body):
-    host, port = stack.url[7:].split(":")
-    s = socket.create_connection((host, int(port)))
+    s = stack.dial()
     raw = json.dumps(body).encode()
     s.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(raw) + raw)
     return s
@@ -86,8 +85,7 @@ def test_a_half_sent_body(stack):
     stack.engine = stack.start_engine()
     stack.start_router()
     stack.agent = stack.start_agent(stack.engine)
-    host, port = stack.url[7:].split(":")
-    s = socket.create_connection((host, int(port)))
+    s = stack.dial()
     s.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{")
     wait_for("it is seen", lambda: stack.admin("/admin/health").json()["lines"]["reading_body"] == 1)
     s.close()

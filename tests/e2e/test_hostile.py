@@ -17,17 +17,8 @@ from conftest import BIN, wait_for
 RESET = struct.pack("ii", 1, 0)
 
 
-def place(stack):
-    host, port = stack.url[7:].split(":")
-    return host, int(port)
-
-
 def connect(stack, data=b"", receive_buffer=0):
-    s = socket.socket()
-    if receive_buffer:
-        s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-    s.settimeout(20)
-    s.connect(place(stack))
+    s = stack.dial(receive_buffer)
     if data:
         s.sendall(data)
     return s
@@ -405,7 +396,7 @@ def test_nothing_after_a_bad_head_is_a_request(simple):
 @pytest.mark.parametrize("page", ["client", "metrics"])
 def test_a_client_that_asks_and_never_reads_costs_little(simple, page):
     """Naive variant: answers are made as fast as requests come and kept until they are taken."""
-    where = place(simple) if page == "client" else (simple.metrics_url.split("/")[2].split(":")[0], int(simple.metrics_url.split("/")[2].split(":")[1]))
+    where = simple.place if page == "client" else (simple.metrics_url.split("/")[2].split(":")[0], int(simple.metrics_url.split("/")[2].split(":")[1]))
     path = b"/v1/models" if page == "client" else b"/metrics"
     before = memory_kib(simple.router)
     with socket.socket() as s:
@@ -646,7 +637,7 @@ def test_a_start_that_cannot_work_ends_at_once_and_says_why(stack):
                         (["--storage", "memory", "--reset-disk-db"], 'the storage "memory" has no option "reset"'),
                         (["--disk-db-path", a_file], "not a directory"), (["--policy-file", "/dev/zero"], "not a regular file"),
                         (["--policy-file", stack.folder], "not a regular file"), (["--config", "/dev/zero"], "not a regular file"),
-                        (["--http-port", stack.url[7:]], "http-port")):
+                        (["--http-port", "%s:%d" % stack.place], "http-port")):
         done = subprocess.run([BIN / "hivenet-router", "--http-port", "127.0.0.1:0", "--metrics-port", "127.0.0.1:0", "--link-listen",
                                "127.0.0.1:0", "--disk-db-path", stack.folder / "other", *flags], env=environment, cwd=stack.folder,
                               capture_output=True, text=True, timeout=10)
@@ -667,7 +658,7 @@ def test_the_descriptor_limit_is_raised_and_its_end_survived(stack):
     for process in (stack.router, stack.agent):
         assert resource.prlimit(process.pid, resource.RLIMIT_NOFILE) == (hard, hard)
     resource.prlimit(stack.router.pid, resource.RLIMIT_NOFILE, (80, hard))
-    crowd = [connect(stack) for _ in range(100)]
+    crowd = [socket.create_connection(stack.place) for _ in range(100)]
     time.sleep(0.3)
     assert stack.router.child.poll() is None
     for s in crowd:
