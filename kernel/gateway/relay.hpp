@@ -186,12 +186,16 @@ class relay final : public http::responder,
   token_estimate estimate_;
   struct way_in final : tenancy::admittance {
     explicit way_in(relay &r) : admittance(*r.context_.admission, r.context_.home), owner(r) {}
-    void on_admitted() override { owner.enter_line(); }
+    void on_admitted() override {
+      owner.governed_.reset();
+      owner.enter_line();
+    }
     void on_refused(const tenancy::refusal &why) override { owner.reject(why); }
     relay &owner;
   };
   std::optional<way_in> way_in_;           // of a request that admission concerns
   tenancy::refused_by refused_by_ = tenancy::refused_by::none;
+  std::optional<routing::governed> governed_;  // looked up for admission; only while the request has not had to wait since
   std::unique_ptr<routing::session> session_;
   fleet::lease lease_;                     // until the stream takes it
   std::string agent_;
