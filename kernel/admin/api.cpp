@@ -79,7 +79,7 @@ std::string error_text(std::string_view words) { return "{\"error\":" + gateway:
 
 }  // namespace
 
-api::api(const api_options &options, api_subjects subjects) : options_(options), on_(subjects), policies_(subjects.policies), explain_({subjects.router, subjects.recent, subjects.names, subjects.tokens}) {
+api::api(const api_options &options, api_subjects subjects) : options_(options), on_(subjects), policies_(subjects.policies), explain_({subjects.router, subjects.recent, subjects.names, subjects.tokens, options_.extra_routes}) {
   for (const std::string &key : options.keys) hashes_.push_back(sha256(key));
 }
 

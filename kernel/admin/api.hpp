@@ -26,6 +26,7 @@ struct api_options {
   std::string storage;             // component id
   uint64_t entry_ttl_days = 30;
   uint64_t sweep_period_ns = 5 * ns_per_s;
+  std::vector<config::allowed_route> extra_routes;
 };
 
 // What it shows and changes; all of it outlives the API.

@@ -19,6 +19,7 @@ struct admin_request {
   std::string client;
   std::string request_id;
   std::string body;
+  std::vector<std::pair<std::string, std::string>> fields;   // of POST /admin/explain: those that components of routing may see
 };
 
 struct admin_answer {
