@@ -68,6 +68,28 @@ RATIOS = [
 ]
 
 
+# agents, most ns of one selection, slot taken and returned; with hysteresis and max_age on three rules at most so many times that
+SELECTION = [(64, 500), (1000, 5000), (10000, 50000)]
+STICKY = 1.3
+
+
+def selection_judged(found):
+    by_name = {(s["what"], s["agents"]): s for s in found}
+    out = []
+    for agents, most in SELECTION:
+        plain, sticky = by_name.get(("find_take_release", agents)), by_name.get(("find_take_release_sticky", agents))
+        if plain:
+            ns = plain["median_ns"]
+            out.append(verdict(f"selection among {agents:,} agents, 3 gates, warm", f"{most / 1000:g} us", f"{ns / 1000:.2f} us", ns <= most))
+        if plain and sticky:
+            times = sticky["median_ns"] / plain["median_ns"]
+            out.append(verdict(f"the same with hysteresis and max_age on three rules, {agents:,} agents: times that", f"{STICKY:g}", f"{times:.2f}", times <= STICKY))
+    counted = [s["allocations"] for s in found if s["allocations"] is not None]
+    if counted:
+        out.append(verdict("selection: allocations", "0", f"{max(counted):g}", max(counted) == 0))
+    return out
+
+
 def verdict(budget, most, measured, met):
     return [budget, most, measured, "met" if met else "**missed**"]
 
@@ -101,4 +123,4 @@ def judged(parts):
     if ready := parts.get("ready", {}).get("found"):
         middle = statistics.median(ready["router ready"])
         out.append(verdict("router ready", "200 ms", f"{middle:.0f} ms, worst {max(ready['router ready']):.0f}", middle < 200))
-    return out
+    return out + selection_judged(parts.get("selection", {}).get("found") or [])

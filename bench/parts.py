@@ -122,7 +122,8 @@ def selection(targets, rounds, say):
     program = stack.BIN / "selection_bench"
     say("selection")
     done = subprocess.run([program, "--benchmark_repetitions=5", "--benchmark_report_aggregates_only=true", "--benchmark_min_time=0.1",
-                           "--benchmark_format=json"], capture_output=True, text=True, timeout=120)
+                           "--benchmark_enable_random_interleaving=true",  # what is compared is measured side by side
+                           "--benchmark_format=json"], capture_output=True, text=True, timeout=300)
     if done.returncode != 0:
         raise stack.Failed(f"selection_bench: {done.stderr[-2000:]}")
     found = []

@@ -68,7 +68,9 @@ def part_section(name, part):
         out += ["Milliseconds from exec to the `ready` line, and from the agent's exec to its model being listed:", ""]
         out += table(["", "median (least-most)"], [[what, spread(ms)] for what, ms in found.items()])
     elif found and name == "selection":
-        out += ["`selection_bench`, medians of 5 repetitions:", ""]
+        out += ["`selection_bench`, medians of 5 repetitions, in random order. `find_take_release` is what a request costs: the line entered, the funnel of 3 gates "
+                "and 4 rules, the strategy from its library, the slot taken and returned. `sticky`: hysteresis and max_age on three rules. `with_signals`: two "
+                "agents' values written before each selection, their cost included.", ""]
         out += table(["what", "agents", "CPU ns", "allocations"],
                      [[s["what"], f"{s['agents']:,}", number(s["median_ns"]), "-" if s["allocations"] is None else f"{s['allocations']:g}"] for s in found])
     if part.get("profile"):

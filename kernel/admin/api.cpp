@@ -95,8 +95,8 @@ std::string error_text(std::string_view words) { return "{\"error\":" + gateway:
 
 api::api(const api_options &options, api_subjects subjects)
     : options_(options), on_(subjects), policies_(subjects.policies),
-      explain_({subjects.router, subjects.recent, subjects.names, subjects.tokens}), client_keys_(subjects.keys, options.strict_keys),
-      agents_(subjects.fleet, subjects.roster) {
+      explain_({subjects.router, subjects.recent, subjects.names, subjects.tokens, options_.extra_routes}),
+      client_keys_(subjects.keys, options.strict_keys), agents_(subjects.fleet, subjects.roster) {
   set_keys(options.keys);
 }
 

@@ -33,6 +33,7 @@ struct api_options {
   uint64_t entry_ttl_days = 30;
   uint64_t sweep_period_ns = 5 * ns_per_s;
   bool strict_keys = false;        // --strict-auth, of entries of the key registry
+  std::vector<config::allowed_route> extra_routes;
 };
 
 // What it shows and changes; all of it outlives the API.

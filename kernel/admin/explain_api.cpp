@@ -39,13 +39,14 @@ std::optional<std::string> asked_id(std::string_view body) {
   return std::string(id->get_string());
 }
 
-const gateway::route *route_labelled(std::string_view label) {
-  for (const gateway::route &r : gateway::route_table())
-    if (r.label == label) return &r;
+}  // namespace
+
+const gateway::route *explain_api::route_labelled(std::string_view label) const {
+  for (const std::span<const gateway::route> rows : {gateway::route_table(), std::span(extra_)})
+    for (const gateway::route &r : rows)
+      if (r.label == label) return &r;
   return nullptr;
 }
-
-}  // namespace
 
 struct explain_api::question {
   std::string model, route = "/v1/chat/completions", tenant = "default", session, capability = "llm";
@@ -57,7 +58,7 @@ struct explain_api::question {
   std::optional<gateway::recent_request> past;
 
   // From the query; "" = all is well.
-  std::string read(std::string_view query) {
+  std::string read(std::string_view query, std::span<const gateway::route> extra) {
     for (const std::string &part : split_trimmed(query, '&')) {
       if (part.empty()) continue;
       const size_t at = part.find('=');
@@ -71,9 +72,10 @@ struct explain_api::question {
         if (bad != std::errc() || end != value.data() + value.size()) return "priority must be a whole number";
       } else return "unknown parameter '" + name + "'; there are route, tenant, session, priority";
     }
-    const gateway::route_match match = gateway::find_route("POST", route);
+    const gateway::route_match match = gateway::find_route("POST", route, extra);
     if (match.found == nullptr || match.found->kind != gateway::route_kind::inference)
-      return "route must be one that goes to an engine, e.g. /v1/chat/completions";
+      return "route must be one that goes to an engine, e.g. /v1/chat/completions, or one of --allow-route";
+    route = match.found->label;
     capability = match.found->capability;
     return {};
   }
@@ -81,7 +83,10 @@ struct explain_api::question {
 
 admin_answer explain_api::answer(const gateway::admin_request &request) {
   question q;
-  if (const std::string wrong = q.read(request.query); !wrong.empty()) return refuse(400, wrong);
+  std::vector<http::field> fields;
+  for (const auto &[name, value] : request.fields) fields.push_back({name, value});
+  q.session = gateway::session_of(fields);
+  if (const std::string wrong = q.read(request.query, extra_); !wrong.empty()) return refuse(400, wrong);
   if (const auto id = asked_id(request.body)) {
     q.past = on_.recent.find(*id);
     if (!q.past)
@@ -108,7 +113,7 @@ admin_answer explain_api::answer(const gateway::admin_request &request) {
   q.streaming = scan.stream;
   q.prompt_tokens = gateway::estimate_of(on_.tokens.ratio(q.model), scan).prompt;
   q.output_tokens = scan.declared_output().value_or(HIVE_TOKENS_UNKNOWN);
-  gateway::request_material material(body, scan, {});
+  gateway::request_material material(body, scan, fields);
   q.material = &material;
   return about(q);
 }

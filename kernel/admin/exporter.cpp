@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "admin/unnamed.hpp"
 #include "hive/abi/base.h"
 
 namespace hive::admin {
@@ -15,10 +16,6 @@ const char *method_label(std::string_view method) {
     if (method == m) return m;
   return "OTHER";
 }
-
-// Words for what has no name of its own (observability sheet 1.1).
-std::string_view or_anonymous(std::string_view name) { return name.empty() ? std::string_view("anonymous") : name; }
-std::string_view or_unset(std::string_view name) { return name.empty() ? std::string_view("unset") : name; }
 
 constexpr size_t most_served_series = 4096;
 
@@ -109,20 +106,22 @@ std::string_view exporter::model_label(std::string_view model) const {
 }
 
 observe::histogram exporter::seconds_of(const char *method, std::string_view route, int status) {
+  const auto same = [&](const http_series &s) { return s.method == method && s.route == route.data() && s.status == status; };
+  if (const http_series *known = http_cache_.find(same)) return known->seconds;
   const std::lock_guard guard(mutex_);
-  for (const http_series &s : http_cache_)
-    if (s.method == method && s.route == route.data() && s.status == status) return s.seconds;
+  if (const http_series *known = http_cache_.find(same)) return known->seconds;
   const observe::histogram made = http_seconds_.with({method, route, std::to_string(status)});
-  http_cache_.push_back({method, route.data(), status, made});
+  http_cache_.add({method, route.data(), status, made});
   return made;
 }
 
 observe::gauge exporter::active_of(const char *method, std::string_view route) {
+  const auto same = [&](const active_series &s) { return s.method == method && s.route == route.data(); };
+  if (const active_series *known = active_cache_.find(same)) return known->now;
   const std::lock_guard guard(mutex_);
-  for (const active_series &s : active_cache_)
-    if (s.method == method && s.route == route.data()) return s.now;
+  if (const active_series *known = active_cache_.find(same)) return known->now;
   const observe::gauge made = http_active_.with({method, route});
-  active_cache_.push_back({method, route.data(), made});
+  active_cache_.add({method, route.data(), made});
   return made;
 }
 

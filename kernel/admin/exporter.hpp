@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "admin/edge_stats.hpp"
+#include "admin/series_list.hpp"
 #include "base/byte_budget.hpp"
 #include "fleet/history.hpp"
 #include "fleet/lease_drift.hpp"
@@ -107,14 +108,14 @@ class exporter final : public gateway::telemetry, public providers::call_metrics
 
   // Handles of the request families by their labels; routes are static text, so few and compared by address.
   struct http_series {
-    const char *method;
-    const char *route;
-    int status;
+    const char *method = nullptr;
+    const char *route = nullptr;
+    int status = 0;
     observe::histogram seconds;
   };
   struct active_series {
-    const char *method;
-    const char *route;
+    const char *method = nullptr;
+    const char *route = nullptr;
     observe::gauge now;
   };
   // What an answered attempt counts, by agent, its generation, model, tenant and key.
@@ -128,8 +129,8 @@ class exporter final : public gateway::telemetry, public providers::call_metrics
     observe::histogram of_tenant, of_agent;
   };
   void count_tenant(const gateway::request_record &, std::string_view model);
-  observe::gauge last_request_of(const gateway::request_record &);
-  answer_series answers_of(const gateway::request_record &, std::string_view model);
+  observe::gauge last_request_of(const gateway::request_record &);                             // requires mutex_
+  answer_series answers_of(const gateway::request_record &, std::string_view model, const fleet::agent *);  // likewise
   void count_provider(const gateway::request_record &, std::string_view model);
   observe::histogram seconds_of(const char *method, std::string_view route, int status);
   observe::gauge active_of(const char *method, std::string_view route);
@@ -150,9 +151,9 @@ class exporter final : public gateway::telemetry, public providers::call_metrics
   observe::histogram_family queue_wait_, first_byte_, provider_seconds_;
   observe::gauge_family tenant_last_;
   observe::histogram_family tenant_seconds_, agent_seconds_;
-  std::mutex mutex_;                      // guards the caches
-  std::vector<http_series> http_cache_;
-  std::vector<active_series> active_cache_;
+  std::mutex mutex_;                      // guards the caches; once an attempt and once a request that is over
+  series_list<http_series, 512> http_cache_;
+  series_list<active_series, 256> active_cache_;
   std::unordered_map<std::string, served_series> served_cache_;
   std::unordered_map<std::string, observe::gauge> last_request_cache_;
   std::unordered_map<std::string, answer_series> answer_cache_;

@@ -2,6 +2,9 @@
 
 #include <gmock/gmock.h>
 
+#include <thread>
+#include <vector>
+
 #include "routing/fleet_fixture.hpp"
 
 namespace hive::admin {
@@ -220,6 +223,30 @@ TEST(exporter, counts_a_model_that_comes_back_after_its_series_were_buried) {
   const std::string page = metrics.expose();
   EXPECT_THAT(page, HasSubstr("model=\"m\",tenant_id=\"acme\"} 3\n"));
   EXPECT_THAT(page, HasSubstr("model=\"other\",tenant_id=\"acme\"} 6\n"));
+}
+
+// Series that are found without a lock: with many statuses at once none is counted twice or lost, and a full list loses nothing.
+TEST(exporter, requests_of_many_threads_are_each_counted_once) {
+  exporter metrics("1.0");
+  constexpr int threads = 4, rounds = 3, statuses = 600;
+  std::vector<std::thread> all;
+  for (int t = 0; t < threads; ++t)
+    all.emplace_back([&metrics] {
+      for (int i = 0; i < rounds * statuses; ++i) {
+        gateway::request_record r;
+        r.method = "POST";
+        r.route = "/v1/chat/completions";
+        r.status = 200 + i % statuses;
+        metrics.on_started(r.method, r.route);
+        metrics.on_finished(r);
+      }
+    });
+  for (std::thread &t : all) t.join();
+  const std::string page = metrics.expose();
+  EXPECT_THAT(page, HasSubstr("http_server_active_requests{method=\"POST\",route=\"/v1/chat/completions\"} 0\n"));
+  for (const int status : {200, 201, 711, 712, 799})
+    EXPECT_THAT(page, HasSubstr("http_server_request_duration_seconds_count{method=\"POST\",route=\"/v1/chat/completions\",status_code=\"" +
+                                std::to_string(status) + "\"} " + std::to_string(threads * rounds) + "\n"));
 }
 
 TEST(exporter, a_tenants_requests_are_timed_and_dated) {

@@ -24,7 +24,8 @@ policies::policies(const parts &p)
                 .rules = {p.components, policy_judge_of(p.components, p.columns, p.providers), p.settings.strict_policy},
                 .check_all = [&keys = p.keys](const routing::policy_set &set) { return tenancy::check_minute_quotas(set, *keys); },
                 .store = p.settings.policy_store ? &stored_ : nullptr,
-                .count = [&metrics = p.metrics](std::string_view trigger, bool good) { metrics.on_policy_reload(trigger, good); }}) {}
+                .count = [&metrics = p.metrics](std::string_view trigger, bool good) { metrics.on_policy_reload(trigger, good); },
+                .changed = p.changed}) {}
 
 status policies::fits(const tenancy::keyring &keys) const { return tenancy::check_minute_quotas(library_.now(), keys); }
 

@@ -2,6 +2,7 @@
 // Control thread.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "admin/exporter.hpp"
@@ -31,6 +32,7 @@ class policies {
     admin::exporter &metrics;
     const std::shared_ptr<const tenancy::keyring> &keys;   // those of the moment
     known_providers providers;
+    std::function<void()> changed;                         // other documents rule now
   };
   explicit policies(const parts &);
 

@@ -15,6 +15,7 @@
 #include "apps/program.hpp"
 #include "apps/router_unit.hpp"
 #include "observe/log.hpp"
+#include "tenancy/admission_terms.hpp"
 
 namespace hive::apps {
 
@@ -158,9 +159,11 @@ status router_app::start() {
   r.line.bytes = settings_.queue_bytes.bytes;
   r.line.tenant_fairness = settings_.tenant_fairness;
   r.max_tries = static_cast<uint32_t>(settings_.max_tries_per_step);
+  r.retry_delay_ns = settings_.retry_delay.ns;
   r.judge_provider = [known = providers_](const routing::provider_choice &p) { return known->judge(p.engine); };
   router_ = std::make_unique<routing::router>(*components_, fleet_->columns(), *outcomes_, r);
-  policies_ = std::make_unique<policies>(policies::parts{settings_, control_, *router_, *components_, fleet_->columns(), *storage_, exporter_, access_->keys(), providers_});
+  policies_ = std::make_unique<policies>(policies::parts{settings_, control_, *router_, *components_, fleet_->columns(), *storage_, exporter_, access_->keys(), providers_,
+                                                         [this] { if (admission_) tenancy::review_parked(*admission_, *router_->policies(), now_ns()); }});
   if (const status s = policies_->library().start(); !s) return s;
   directory_ = std::make_unique<fleet_directory>(control_, *fleet_, *router_, exporter_);
   directory_->set_roster(*roster_);
@@ -188,6 +191,7 @@ status router_app::start() {
   a.strict_keys = settings_.strict_auth;
   a.open_without_keys = settings_.allow_insecure_admin;
   a.storage = settings_.storage;
+  a.extra_routes = settings_.extra_routes;
   a.entry_ttl_days = static_cast<uint64_t>(settings_.disk_db_ttl_days);
   api_ = std::make_unique<admin::api>(a, admin::api_subjects{control_, *fleet_, *storage_, plugins_, *router_, *forwards_, stages_, policies_->library(), *recent_, names_, tokens_, *roster_, access_->registry()});
   access_->serve([this](const tenancy::keyring &keys) { return policies_->fits(keys); },

@@ -3,6 +3,7 @@
 
 #include "apps/check.hpp"
 #include "apps/keygen.hpp"
+#include "apps/limits_command.hpp"
 #include "apps/plugin_host.hpp"
 #include "apps/policy_check.hpp"
 #include "apps/program.hpp"
@@ -42,6 +43,7 @@ int main(int argc, char **argv) {
   if (!apps::start_process()) return 1;
   std::vector<std::string> arguments(argv + 1, argv + argc);
   if (!arguments.empty() && arguments[0] == "keygen") return apps::keygen_command({arguments.begin() + 1, arguments.end()});
+  if (arguments.size() > 1 && arguments[0] == "policy" && arguments[1] == "limits") return apps::limits_command({arguments.begin() + 2, arguments.end()});
   if (!arguments.empty() && arguments[0] == "policy") return apps::policy_command({arguments.begin() + 1, arguments.end()});
   const bool check = !arguments.empty() && arguments[0] == "check";
   if (check) {
@@ -61,6 +63,6 @@ int main(int argc, char **argv) {
   }
   if (!loaded.rest.empty())
     return apps::run_command("hivenet-router", loaded.rest, apps::plugin_places(loaded.settings),
-                             "there are: check FILE, keygen, policy check FILE, plugins list|show|check");
+                             "there are: check FILE, keygen, policy check FILE, policy limits, plugins list|show|check");
   return serve(loaded.settings, loaded.warnings);
 }

@@ -87,6 +87,9 @@ void add_limits(table &t, router_settings &r) {
   t.add("queue-bytes", &r.queue_bytes, "64MiB",
         "Bytes of the bodies of one model's requests that may wait for agent capacity.").range(0, 1ULL << 40);
   t.add("max-tries-per-step", &r.max_tries_per_step, "3", "Agents tried in one policy step.").range(1, 100);
+  t.add("retry-delay", &r.retry_delay, "20ms",
+        "Pause before a request that an agent failed is tried on another one; twice as long after each further failure, up to eight "
+        "times, and each request's own, between half of it and all of it. 0 = none.").range(0, 10 * ns_per_s);
   t.add("max-request-bytes", &r.max_request, "10485760",
         "Largest request body under /v1; 0 = no limit.").range(0, 1ULL << 32);
   t.add("memory-budget", &r.memory_budget, "512MiB",

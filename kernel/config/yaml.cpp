@@ -70,10 +70,12 @@ std::string number_hint(std::string_view text, bool whole) {
 bool is_number(std::string_view text) {
   if (text.starts_with('-')) text.remove_prefix(1);
   if (text.size() > 1 && text.front() == '0' && digit(text[1])) return false;
-  if (!skip_digits(text)) return false;
+  const bool whole = skip_digits(text);
   if (text.starts_with('.')) {
     text.remove_prefix(1);
-    if (!skip_digits(text)) return false;
+    if (!skip_digits(text) && !whole) return false;  // ".9" and "1." are numbers to YAML, "." is none
+  } else if (!whole) {
+    return false;
   }
   if (text.starts_with('e') || text.starts_with('E')) {
     text.remove_prefix(1);

@@ -96,7 +96,8 @@ TEST(yaml, one_number_rule) {
   const std::pair<const char *, const char *> cases[] = {
       {"0", "0"},          {"-5", "-5"},        {"12", "12"},          {"1.5", "1.5E0"},      {"1e3", "1E3"},
       {"010", "\"010\""},  {"08", "\"08\""},    {"0x10", "\"0x10\""},  {"1_000", "\"1_000\""}, {".nan", "\".nan\""},
-      {".5", "\".5\""},    {"+5", "\"+5\""},    {"12:30", "\"12:30\""}, {"1.", "\"1.\""},       {"1e", "\"1e\""},
+      {".5", "5E-1"},      {"+5", "\"+5\""},    {"12:30", "\"12:30\""}, {"1.", "1E0"},          {"1e", "\"1e\""},
+      {"-.25", "-2.5E-1"}, {".", "\".\""},      {"-.", "\"-.\""},      {"..5", "\"..5\""},     {".e5", "\".e5\""},
       {"'12'", "\"12\""},  {"!!str 12", "\"12\""}, {"-.inf", "\"-.inf\""}, {"18446744073709551615", "18446744073709551615"},
       {"yes", "\"yes\""},  {"NO", "\"NO\""},    {"true", "true"},      {"False", "false"},    {"~", "null"}};
   for (const auto &[text, want] : cases) EXPECT_EQ(json(text), want) << text;
@@ -123,6 +124,8 @@ TEST(yaml, numbers_that_are_none_are_refused_with_the_reason) {
   }
   EXPECT_EQ(*tree("n: 100").find("n")->as_int(1, 100), 100);
   EXPECT_EQ(*tree("n: 0.25").find("n")->as_number(), 0.25);
+  EXPECT_EQ(*tree("n: .90").find("n")->as_number(), 0.9);
+  EXPECT_EQ(*tree("n: -1.").find("n")->as_number(), -1);
   for (const char *bad : {".inf", "1e999", "x", "1,5"}) EXPECT_FALSE(tree(std::string("n: ") + bad).find("n")->as_number().ok()) << bad;
 }
 

@@ -274,7 +274,9 @@ std::optional<uint32_t> pool::index_of(const agent &a) const {
 
 void pool::note_state(uint32_t index) {
   const pool_row &row = rows_[index];
+  const bool was = states_[index] != slot_unusable;
   states_[index] = !row.usable() ? slot_unusable : row.free() == 0 ? slot_full : slot_free;
+  if (row.usable() != was) usable_.store(usable_members() + (was ? -1u : 1u), std::memory_order_relaxed);
 }
 
 void pool::note_suspect(uint32_t index, bool on) {
@@ -388,7 +390,7 @@ void pool::leave(const agent &who) {
   last = std::move(rows_[index].who);
   info = std::move(rows_[index].info);
   rows_[index] = pool_row{};
-  states_[index] = slot_unusable;
+  note_state(index);
   impl_->clear(index);
   impl_->describe(index);
   impl_->empty_.push_back(index);

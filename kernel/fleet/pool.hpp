@@ -3,6 +3,7 @@
 // (design: docs/waiting.md). The lock is held for microseconds and never across I/O. No two pool locks are held at once.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -113,6 +114,8 @@ class pool {
   ~pool();
 
   const std::string &model() const { return model_; }
+  // Members that could serve now or as soon as a slot frees. Any thread, no lock; may be outdated when it is read.
+  uint32_t usable_members() const { return usable_.load(std::memory_order_relaxed); }
   std::mutex &mutex() const { return mutex_; }
 
   // ---- Requires: mutex() held ----
@@ -165,6 +168,7 @@ class pool {
   mutable std::mutex mutex_;
   std::vector<pool_row> rows_;
   std::vector<uint8_t> states_;                         // follows rows_
+  std::atomic<uint32_t> usable_{0};                     // written under the lock
   std::vector<uint32_t> suspects_;
   void note_suspect(uint32_t index, bool on);
   std::vector<uint32_t> refused_;                       // since the last sweep; follows rows_

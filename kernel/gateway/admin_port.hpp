@@ -27,6 +27,7 @@ struct admin_request {
   std::string request_id;
   admin_caller caller;         // nobody until a key has opened
   std::string body;
+  std::vector<std::pair<std::string, std::string>> fields;   // of POST /admin/explain: those that components of routing may see
 
   // Whoever asked, for the log.
   std::string asked_by() const {

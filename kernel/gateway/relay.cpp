@@ -123,7 +123,7 @@ void relay::enter_line() {
   if (!take_tokens()) return;
   switch (context_.forwards.acquire(*this, false)) {
     case forward_line::answer::granted: return look_for_agent();
-    case forward_line::answer::waiting: return;
+    case forward_line::answer::waiting: return governed_.reset();
     case forward_line::answer::full: return on_forward_refused();
   }
 }
@@ -156,7 +156,8 @@ void relay::look_for_agent() {
     facts.body_bytes = body_->size();
     facts.session_id = session_of(exchange_.head().fields);
     facts.on_demand = &material_.emplace(*body_, scan_, exchange_.head().fields);
-    session_ = context_.router.open(context_.home, facts, *this);
+    session_ = context_.router.open(context_.home, facts, *this, governed_ ? *std::move(governed_) : context_.router.look_up(scan_.model));
+    governed_.reset();
   }
   session_->next();
 }

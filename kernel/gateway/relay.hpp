@@ -197,7 +197,10 @@ class relay final : public http::responder,
   token_estimate estimate_;
   struct way_in final : tenancy::admittance {
     explicit way_in(relay &r) : admittance(*r.context_.admission, r.context_.home), owner(r) {}
-    void on_admitted() override { owner.enter_line(); }
+    void on_admitted() override {
+      owner.governed_.reset();
+      owner.enter_line();
+    }
     void on_refused(const tenancy::refusal &why) override { owner.reject(why); }
     relay &owner;
   };
@@ -213,6 +216,7 @@ class relay final : public http::responder,
   std::optional<own_turn> turn_;           // of a key with a limit of requests at once
   std::string_view token_limited_;         // when the day's budget ended or refused it: "input" or "output"
   tenancy::refused_by refused_by_ = tenancy::refused_by::none;
+  std::optional<routing::governed> governed_;  // looked up for admission; only while the request has not had to wait since
   std::unique_ptr<routing::session> session_;
   fleet::lease lease_;                     // until the stream takes it
   std::string agent_;

@@ -10,7 +10,8 @@ bool relay::let_in() {
   if (context_.tokens != nullptr && route_.capability == "llm") estimate_ = estimate_of(context_.tokens->ratio(scan_.model), scan_);
   else estimate_ = estimate_of({}, scan_);
   if (context_.admission == nullptr || !route_.admitted) return true;
-  const tenancy::admission_terms terms = tenancy::terms_of(*context_.router.policies(), scan_.model, now_ns());
+  governed_ = context_.router.look_up(scan_.model);
+  const tenancy::admission_terms terms = tenancy::terms_of(*governed_, now_ns());
   if (!tenancy::admission_control::concerns(terms, *caller_)) return true;
   tenancy::admission_ask ask;
   ask.model = scan_.model;

@@ -6,6 +6,7 @@
 #include "base/text.hpp"
 #include "gateway/auth_throttle.hpp"
 #include "gateway/key_rules.hpp"
+#include "gateway/request_material.hpp"
 
 namespace hive::gateway {
 
@@ -36,6 +37,9 @@ class admin_relay final : public http::responder, private loop_timer {
     request_.request_id = std::move(request_id);
     if (const auto *f = http::find_field(exchange.head().fields, "authorization")) request_.authorization = f->value;
     if (const auto *f = http::find_field(exchange.head().fields, "if-match")) request_.if_match = f->value;
+    if (request_.path == "/admin/explain")
+      for (const http::field &f : exchange.head().fields)
+        if (goes_to_components(f.name, exchange.head().fields)) request_.fields.emplace_back(f.name, f.value);
     context_.records.on_started(request_.method, "/admin");
   }
 

@@ -35,10 +35,10 @@ const provider *provider_set::find(std::string_view engine) const {
 status provider_set::judge(std::string_view engine) const {
   const auto it = std::find_if(all_.begin(), all_.end(), [&](const provider &p) { return p.engine() == engine; });
   if (it == all_.end())
-    return fail(errc::invalid, "unknown provider '" + std::string(engine) + "'; write openai or anthropic", "fallback_provider.engine");
+    return fail(errc::denied, "unknown provider '" + std::string(engine) + "'; write openai or anthropic", "fallback_provider.engine");
   if (!it->key.empty()) return {};
   const char *variable = it->kind == vendor::openai ? "HIVENET_ROUTER_OPENAI_API_KEY" : "HIVENET_ROUTER_ANTHROPIC_API_KEY";
-  return fail(errc::invalid, "provider '" + std::string(engine) + "' has no key: set " + variable, "fallback_provider.engine");
+  return fail(errc::denied, "provider '" + std::string(engine) + "' has no key: set " + variable, "fallback_provider.engine");
 }
 
 }  // namespace hive::providers

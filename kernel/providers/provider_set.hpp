@@ -37,7 +37,7 @@ class provider_set {
   static result<std::shared_ptr<const provider_set>> make(const provider_options &);
 
   const provider *find(std::string_view engine) const;   // null: unknown, or without a key
-  // Whether a policy may name it; the refusal says which variable its key belongs in.
+  // Whether a policy may name it; the refusal is errc::denied and says which variable its key belongs in.
   status judge(std::string_view engine) const;
   const std::shared_ptr<const http::tls_trust> &trust() const { return trust_; }
   bool empty() const { return find("openai") == nullptr && find("anthropic") == nullptr; }

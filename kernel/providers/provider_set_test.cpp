@@ -89,6 +89,32 @@ TEST(refusal, only_what_the_client_can_mend_is_the_clients) {
   EXPECT_THAT(judge_refusal("openai", 400, "organization org-SECRET", "").message, Not(HasSubstr("SECRET")));
 }
 
+// Passed on as 400, a client would be told to mend a request that nothing is wrong with, and nobody would look at the account.
+TEST(refusal, a_400_about_the_routers_account_is_not_the_clients) {
+  const struct {
+    const char *body;
+    bool client;
+  } cases[] = {
+      {R"({"type":"error","error":{"type":"invalid_request_error","message":"Your credit balance is too low to access the Anthropic API."}})", false},
+      {R"({"type":"error","error":{"type":"invalid_request_error","message":"This organization has been disabled."}})", false},
+      {R"({"type":"error","error":{"type":"permission_error","message":"no"}})", false},
+      {R"({"error":{"message":"Billing hard limit has been reached","type":"invalid_request_error","code":"billing_hard_limit_reached"}})", false},
+      {R"({"error":{"message":"Your organization must be verified to stream this model.","type":"invalid_request_error","code":"unsupported_value"}})", false},
+      {R"({"error":{"message":"x","type":"insufficient_quota"}})", false},
+      {R"({"error":{"message":"Invalid value: 'x' for 'temperature'","type":"invalid_request_error"},"echo":"your credit balance, billing"})", true},
+      {R"({"error":{"message":"messages: at least one message is required","type":"invalid_request_error","code":null}})", true},
+      {R"({"error":"your account"})", true},
+      {"your credit balance is too low", true},
+      {"", true}};
+  for (const auto &c : cases)
+    for (const int status : {400, 422}) {
+      const refusal r = judge_refusal("openai", status, c.body, "");
+      EXPECT_EQ(r.client, c.client) << c.body;
+      EXPECT_FALSE(r.context) << c.body;
+      EXPECT_EQ(r.message.find("account") != std::string::npos, !c.client) << r.message;
+    }
+}
+
 TEST(refusal, the_log_never_holds_a_key_nor_two_lines) {
   const std::string text = for_log("Incorrect key sk-abc, sk-abc\r\nnext\x1b", "sk-abc");
   EXPECT_EQ(text, "Incorrect key [key], [key]  next ");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cctype>
+#include <string_view>
 
 #include "providers/json_read.hpp"
 
@@ -14,6 +15,33 @@ constexpr uint64_t longest_wait_s = 60;
 
 bool mentions(std::string_view text, std::string_view word) { return text.find(word) != std::string_view::npos; }
 
+std::string lower(std::string_view text) {
+  std::string out(text);
+  std::transform(out.begin(), out.end(), out.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return out;
+}
+
+// Credit, the organisation, what the key may do: both providers answer some of it with 400. Their error's own type, code and words
+// are judged, not the whole body, where a client's text may stand.
+bool about_the_account(std::string_view body) {
+  const auto read = read_object(body, "the error");
+  const json::object *error = read ? object_in(*read, "error") : nullptr;
+  if (error == nullptr) return false;
+  for (const char *name : {"type", "code"}) {
+    const std::string kind = lower(text_in(*error, name));
+    for (const std::string_view one : {"authentication_error", "permission_error", "billing_error", "insufficient_quota", "insufficient_permissions",
+                                       "billing_not_active", "billing_hard_limit_reached", "account_deactivated", "invalid_organization",
+                                       "organization_disabled", "access_terminated", "unsupported_country_region_territory"})
+      if (kind == one) return true;
+  }
+  const std::string words = lower(text_in(*error, "message").substr(0, 1024));
+  for (const std::string_view one : {"credit balance", "your credit", "billing", "your account", "your organization", "your organisation",
+                                     "this organization", "this organisation", "your plan", "your api key", "this api key",
+                                     "do not have permission", "don't have permission", "does not have permission", "not have access", "do not have access"})
+    if (mentions(words, one)) return true;
+  return false;
+}
+
 }  // namespace
 
 refusal judge_refusal(std::string_view engine, int status, std::string_view body, std::string_view retry_after) {
@@ -24,9 +52,12 @@ refusal judge_refusal(std::string_view engine, int status, std::string_view body
     out.retry_after_s = std::clamp<uint64_t>(seconds, 1, longest_wait_s);
   // 401, 403 and 404 are about the router's key and the policy's model, not about the request.
   if (status != 400 && status != 413 && status != 422) return out;
+  if (about_the_account(body)) {
+    out.message += ": the router's account with it does not allow this";
+    return out;
+  }
   out.client = true;
-  std::string words(body.substr(0, 4096));
-  std::transform(words.begin(), words.end(), words.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const std::string words = lower(body.substr(0, 4096));
   out.context = mentions(words, "prompt is too long") || mentions(words, "context_length_exceeded") ||
                 (mentions(words, "context") && (mentions(words, "length") || mentions(words, "window")));
   // Claude Code compacts and goes on when it reads these words.

@@ -9,7 +9,7 @@
 namespace hive::providers {
 
 struct refusal {
-  bool client = false;          // the client's mistake: its status is passed on and asking again is of no use
+  bool client = false;          // the client's mistake: its status is passed on and asking again is of no use; never the account's
   bool context = false;         // likewise: the prompt is too long
   uint64_t retry_after_s = 0;   // 0 = the provider said nothing
   std::string message;          // for the client

@@ -1,6 +1,7 @@
 #include "routing/explain.hpp"
 
 #include <algorithm>
+#include <memory>
 #include <mutex>
 #include <utility>
 
@@ -39,7 +40,17 @@ std::string rule_text(const rule_fate &r) {
          (r.now.kept_out ? "; kept out until it is past leave)" : ")");
 }
 
-std::string change_for(const agent_fate &a, const fleet::pool_row &row, std::string_view capability) {
+// A row as it was under the lock.
+struct seen_row {
+  std::shared_ptr<const fleet::agent> who;
+  std::shared_ptr<const fleet::agent_info> info;
+  uint32_t index = 0, active = 0, capacity = 0, standing = 0;
+  funnel_gate gate = funnel_gate::none;
+  bool chosen = false;
+  std::optional<double> score;
+};
+
+std::string change_for(const agent_fate &a, const seen_row &row, std::string_view capability) {
   switch (a.stopped) {
     case funnel_gate::health: return standing_text(row.standing & ~fleet::standing_busy);
     case funnel_gate::capability:
@@ -63,97 +74,122 @@ std::string change_for(const agent_fate &a, const fleet::pool_row &row, std::str
   return {};
 }
 
+// One step: look with the lock, then tell without it. A thousand agents' texts take longer than anybody may wait for the lock.
 class explained_step {
  public:
   explained_step(const route &of, step &s, const request_facts &facts, const fleet::column_table &columns)
-      : lane_(*of.where), pool_(*lane_.pool), step_(s), columns_(columns) {
+      : lane_(*of.where), pool_(*lane_.pool), step_(s), columns_(columns), judged_(pool_, lane_, step_, sel_) {
     sel_.request = request_of(facts, of.needs());
     sel_.capability = {sel_.request.capability.ptr, sel_.request.capability.len};
     sel_.request.now_ns = now_ns();
   }
 
   // Requires: the pool's lock.
-  step_fate look() {
+  void look() {
+    const uint32_t n = pool_.count();
+    lane_.space.fit(n);
+    sel_.request.tie_seed = step_.strategy().leases;
+    judged_.see();
+    rows_.reserve(n);
+    states_.reserve(size_t{n} * step_.rules().size());
+    for (uint32_t i = 0; i < n; ++i) {
+      const fleet::pool_row &row = pool_.row(i);
+      if (!row.who) continue;
+      rows_.push_back({row.who, row.info, i, row.active, row.capacity, row.standing, judged_.gate_of(i), false, {}});
+      for (const bound_rule &r : step_.rules()) states_.push_back(step_.thresholds().judge(r, judged_.view(), sel_.request.now_ns, i));
+      if (rows_.back().gate == funnel_gate::none) candidates_.push_back(i);
+    }
+    ask();
+  }
+
+  step_fate tell() const {
     step_fate out;
     out.name = step_.name();
     out.strategy = strategy_id(step_.strategy());
     out.max_tries = step_.max_tries();
-    const uint32_t n = pool_.count();
-    lane_.space.fit(n);
-    sel_.request.tie_seed = step_.strategy().leases;
-    fates judged(pool_, lane_, step_, sel_);
-    std::vector<row_fate> rows(n);
-    std::vector<uint32_t> candidates;
-    bool full = false;
-    for (uint32_t i = 0; i < n; ++i) {
-      if (!pool_.row(i).who) continue;
-      rows[i] = judged.of(i);
-      if (rows[i].gate == funnel_gate::none) candidates.push_back(i);
-      full = full || rows[i].gate == funnel_gate::capacity;
+    out.candidates = static_cast<uint32_t>(candidates_.size());
+    std::vector<row_fate> all;
+    bool served = false;
+    for (size_t at = 0; at < rows_.size(); ++at) {
+      const seen_row &row = rows_[at];
+      served = served || row.chosen;
+      out.would_wait = out.would_wait || row.gate == funnel_gate::capacity;
+      all.push_back({row.gate, token(at)});
+      if (out.agents.size() >= most_explained_agents && !row.chosen) ++out.left_out;
+      else out.agents.push_back(tell(at, all.back().token));
     }
-    out.candidates = static_cast<uint32_t>(candidates.size());
-    const strategy_answer answer = ask(judged.view(), candidates);
-    const bool nobody = answer.index == nowhere;
-    if (nobody)
-      for (const uint32_t i : candidates) rows[i] = {funnel_gate::strategy, "strategy(" + out.strategy + ")"};
-    out.would_wait = nobody && full;
-    if (nobody) {
-      const step::explanation before = std::exchange(step_.explained, {});  // what live requests share is not ours to write
-      out.empty = explain_empty(pool_, lane_, step_, sel_).text();
-      step_.explained = before;
-    }
-    for (uint32_t i = 0; i < n; ++i) {
-      if (!pool_.row(i).who) continue;
-      if (out.agents.size() >= most_explained_agents && i != answer.index) {
-        ++out.left_out;
-        continue;
-      }
-      out.agents.push_back(tell(judged, i, std::move(rows[i])));
-      agent_fate &a = out.agents.back();
-      a.chosen = i == answer.index;
-      if (answer.scored && a.stopped == funnel_gate::none) a.score = scores_[i];
-    }
+    out.would_wait = out.would_wait && !served;
+    if (!served) out.empty = emptiness_of(std::move(all)).text();
     return out;
   }
 
  private:
-  strategy_answer ask(const hive_pool &seen, const std::vector<uint32_t> &candidates) {
-    if (candidates.empty()) return {};
-    hive_pool view = seen;
-    std::fill_n(lane_.space.keep.data(), view.count, uint8_t{0});
-    for (const uint32_t i : candidates) lane_.space.keep[i] = 1;
-    view.eligible = lane_.space.keep.data();
-    view.candidates = candidates.data();
-    view.candidate_count = static_cast<uint32_t>(candidates.size());
-    const strategy_answer answer = ask_strategy(step_.strategy(), sel_.request, view, lane_.space, hive_column_at(&view, step_.load()));
-    if (answer.scored) scores_.assign(lane_.space.scores.data(), lane_.space.scores.data() + view.count);
-    return answer;
+  void ask() {
+    strategy_answer answer;
+    if (!candidates_.empty()) {
+      hive_pool view = judged_.view();
+      std::fill_n(lane_.space.keep.data(), view.count, uint8_t{0});
+      for (const uint32_t i : candidates_) lane_.space.keep[i] = 1;
+      view.eligible = lane_.space.keep.data();
+      view.candidates = candidates_.data();
+      view.candidate_count = static_cast<uint32_t>(candidates_.size());
+      answer = ask_strategy(step_.strategy(), sel_.request, view, lane_.space, hive_column_at(&view, step_.load()));
+    }
+    for (seen_row &row : rows_) {
+      if (row.gate != funnel_gate::none) continue;
+      row.chosen = row.index == answer.index;
+      if (answer.index == nowhere) row.gate = funnel_gate::strategy;
+      else if (answer.scored) row.score = lane_.space.scores[row.index];
+    }
   }
 
-  agent_fate tell(fates &judged, uint32_t i, row_fate &&fate) {
-    const fleet::pool_row &row = pool_.row(i);
+  std::string token(size_t at) const {
+    const seen_row &row = rows_[at];
+    switch (row.gate) {
+      case funnel_gate::match: return mismatch(step_.match(), *row.info);
+      case funnel_gate::strategy: return "strategy(" + strategy_id(step_.strategy()) + ")";
+      case funnel_gate::exclude_if: {
+        std::vector<std::string_view> fields = judged_.custom_violated(row.index);
+        for (size_t r = 0; r < step_.rules().size(); ++r)
+          if (state(at, r).violated) fields.push_back(step_.rules()[r].field);
+        return joined(std::move(fields));
+      }
+      default: return std::string(token_of(row.gate));
+    }
+  }
+
+  agent_fate tell(size_t at, const std::string &words) const {
+    const seen_row &row = rows_[at];
     agent_fate a;
     a.peer_id = row.who->peer_id();
     a.machine = row.info->machine;
     a.active = row.active;
     a.capacity = row.capacity;
-    a.stopped = fate.gate;
-    a.token = std::move(fate.token);
-    for (const bound_rule &r : step_.rules())
-      a.rules.push_back({r.field, columns_.name(r.column), r.bound, step_.thresholds().judge(r, judged.view(), sel_.request.now_ns, i)});
-    if (a.stopped == funnel_gate::exclude_if)
-      for (const std::string_view field : judged.violated(i))
-        if (std::none_of(a.rules.begin(), a.rules.end(), [&](const rule_fate &r) { return r.field == field; })) a.custom.emplace_back(field);
+    a.stopped = row.gate;
+    a.token = words;
+    a.chosen = row.chosen;
+    a.score = row.score;
+    for (size_t r = 0; r < step_.rules().size(); ++r) {
+      const bound_rule &rule = step_.rules()[r];
+      a.rules.push_back({rule.field, columns_.name(rule.column), rule.bound, state(at, r)});
+    }
+    if (row.gate == funnel_gate::exclude_if)
+      for (const std::string_view field : judged_.custom_violated(row.index)) a.custom.emplace_back(field);
     a.change = change_for(a, row, sel_.capability);
     return a;
   }
+
+  const threshold_rules::state &state(size_t at, size_t rule) const { return states_[at * step_.rules().size() + rule]; }
 
   lane &lane_;
   fleet::pool &pool_;
   step &step_;
   const fleet::column_table &columns_;
   selection sel_;
-  std::vector<double> scores_;
+  fates judged_;
+  std::vector<seen_row> rows_;
+  std::vector<threshold_rules::state> states_;   // of each row, rule by rule
+  std::vector<uint32_t> candidates_;
 };
 
 }  // namespace
@@ -168,8 +204,11 @@ explanation explain(const snapshot &now, const request_facts &facts, const fleet
   if (!found) return out;
   for (const auto &s : found->steps) {
     explained_step one(*found, *s, facts, columns);
-    const std::lock_guard lock(found->where->pool->mutex());
-    out.steps.push_back(one.look());
+    {
+      const std::lock_guard lock(found->where->pool->mutex());
+      one.look();
+    }
+    out.steps.push_back(one.tell());
   }
   for (size_t i = 0; i < out.steps.size() && !out.serves; ++i)
     if (out.steps[i].empty.empty() || out.steps[i].would_wait) out.serves = i;

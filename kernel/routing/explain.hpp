@@ -1,7 +1,7 @@
 // Why a request would go where it would go: what every agent's fate is in every step of the policy, at this moment. Looks only:
 // no slot is taken, no instance hears of a choice, no rule with hysteresis moves. What is said may be outdated when it is read.
 //
-// Control thread. Takes the pool's lock once a step, for about a microsecond an agent.
+// Control thread. Takes the pool's lock once a step to judge and to copy what it saw; all text is made after it.
 #pragma once
 
 #include <cstdint>

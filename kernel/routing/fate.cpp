@@ -72,30 +72,64 @@ bool listed(const std::vector<const fleet::agent *> &list, const fleet::agent *w
 }  // namespace
 
 fates::fates(const fleet::pool &pool, lane &where, step &s, const selection &sel)
-    : pool_(pool), space_(where.space), step_(s), sel_(sel), view_(pool.view()) {}
+    : pool_(pool), space_(where.space), step_(s), sel_(sel) {}
 
-row_fate fates::of(uint32_t i) {
-  const fleet::pool_row &row = pool_.row(i);
-  if (row.standing & ~fleet::standing_busy) return {funnel_gate::health, "unhealthy"};
-  if (!can_do(*row.info, sel_.capability)) return {funnel_gate::capability, "capability_mismatch"};
-  if (std::string token = mismatch(step_.match(), *row.info); !token.empty()) return {funnel_gate::match, std::move(token)};
-  if (listed(sel_.failed, row.who.get()) || listed(sel_.barred, row.who.get())) return {funnel_gate::prev_failures, "prev_failed"};
-  if (row.standing || row.active >= row.capacity) return {funnel_gate::capacity, "at_capacity"};
-  std::string fields;
-  for (const std::string_view name : violated(i)) (fields += fields.empty() ? "" : ",") += name;
-  if (!fields.empty()) return {funnel_gate::exclude_if, std::move(fields)};
+std::string_view token_of(funnel_gate g) {
+  switch (g) {
+    case funnel_gate::model_filter: return "model_not_registered";
+    case funnel_gate::health: return "unhealthy";
+    case funnel_gate::capability: return "capability_mismatch";
+    case funnel_gate::prev_failures: return "prev_failed";
+    case funnel_gate::capacity: return "at_capacity";
+    case funnel_gate::none:
+    case funnel_gate::match:
+    case funnel_gate::exclude_if:
+    case funnel_gate::strategy: break;
+  }
   return {};
 }
 
-std::vector<std::string_view> fates::violated(uint32_t i) {
-  std::vector<std::string_view> names;
+std::string joined(std::vector<std::string_view> fields) {
+  std::sort(fields.begin(), fields.end());
+  std::string out;
+  for (const std::string_view name : fields) (out += out.empty() ? "" : ",") += name;
+  return out;
+}
+
+funnel_gate fates::gate_of(uint32_t i) {
+  const fleet::pool_row &row = pool_.row(i);
+  if (row.standing & ~fleet::standing_busy) return funnel_gate::health;
+  if (!can_do(*row.info, sel_.capability)) return funnel_gate::capability;
+  if (!matches(step_.match(), *row.info)) return funnel_gate::match;
+  if (listed(sel_.failed, row.who.get()) || listed(sel_.barred, row.who.get())) return funnel_gate::prev_failures;
+  if (row.standing || row.active >= row.capacity) return funnel_gate::capacity;
+  return passes(i) ? funnel_gate::none : funnel_gate::exclude_if;
+}
+
+row_fate fates::of(uint32_t i) {
+  const funnel_gate gate = gate_of(i);
+  if (gate == funnel_gate::match) return {gate, mismatch(step_.match(), *pool_.row(i).info)};
+  if (gate != funnel_gate::exclude_if) return {gate, std::string(token_of(gate))};
+  std::vector<std::string_view> fields = custom_violated(i);
   for (const bound_rule &r : step_.rules())
-    if (step_.thresholds().judge(r, view_, sel_.request.now_ns, i).violated) names.push_back(r.field);
+    if (step_.thresholds().judge(r, view_, sel_.request.now_ns, i).violated) fields.push_back(r.field);
+  return {gate, joined(std::move(fields))};
+}
+
+bool fates::passes(uint32_t i) {
   if (!step_.gates().empty()) ask_gates();
+  for (const bound_rule &r : step_.rules())
+    if (step_.thresholds().judge(r, view_, sel_.request.now_ns, i).violated) return false;
+  for (size_t g = 0; g < verdicts_.size(); ++g)
+    if (verdicts_[g][i] & step_.gates()[g].mask) return false;
+  return true;
+}
+
+std::vector<std::string_view> fates::custom_violated(uint32_t i) const {
+  std::vector<std::string_view> names;
   for (size_t g = 0; g < verdicts_.size(); ++g)
     for (const auto &[bit, field] : step_.gates()[g].fields)
       if (verdicts_[g][i] >> bit & 1u) names.push_back(field);
-  std::sort(names.begin(), names.end());
   return names;
 }
 
@@ -114,14 +148,22 @@ void fates::ask_gates() {
   }
 }
 
+emptiness emptiness_of(std::vector<row_fate> all) {
+  if (all.empty()) return {funnel_gate::model_filter, std::string(token_of(funnel_gate::model_filter))};
+  tally reasons;
+  for (row_fate &each : all) reasons.add(each.gate, std::move(each.token));
+  return reasons.result();
+}
+
 emptiness explain_empty(const fleet::pool &pool, lane &where, step &s, selection &sel) {
   constexpr uint32_t large = 256;
   const bool shared = pool.count() > large && sel.failed.empty() && sel.barred.empty();
   if (shared && s.explained.made_ns && sel.request.now_ns - s.explained.made_ns < 100 * ns_per_ms)
     return {static_cast<funnel_gate>(s.explained.gate), s.explained.detail};
-  tally reasons;
   where.space.fit(pool.count());
   fates judged(pool, where, s, sel);
+  judged.see();
+  tally reasons;
   uint32_t members = 0;
   for (uint32_t i = 0; i < pool.count(); ++i) {
     if (!pool.row(i).who) continue;
@@ -130,7 +172,7 @@ emptiness explain_empty(const fleet::pool &pool, lane &where, step &s, selection
     if (fate.gate == funnel_gate::none) fate = {funnel_gate::strategy, "strategy(" + strategy_id(s.strategy()) + ")"};
     reasons.add(fate.gate, std::move(fate.token));
   }
-  if (members == 0) return {funnel_gate::model_filter, "model_not_registered"};
+  if (members == 0) return emptiness_of({});
   emptiness out = reasons.result();
   if (shared) s.explained = {sel.request.now_ns, static_cast<uint8_t>(out.last), out.detail};
   return out;

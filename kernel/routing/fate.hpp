@@ -1,5 +1,5 @@
 // What keeps each agent of a pool from a step, gate by gate (routing sheet section 8): for the exhaustion line and for explain.
-// Requires the pool's lock throughout; looks only, but uses the lane's buffers and asks custom gates. Allocates.
+// Requires the pool's lock but where it says otherwise; looks only, but uses the lane's buffers and asks custom gates. Allocates.
 #pragma once
 
 #include <cstdint>
@@ -18,24 +18,34 @@ struct row_fate {
 
 class fates {
  public:
-  // All borrowed. `selection.request.now_ns` is the moment that counts.
+  // All borrowed; the lock is not needed to make one. `selection.request.now_ns` is the moment that counts.
   fates(const fleet::pool &, lane &, step &, const selection &);
+  void see() { view_ = pool_.view(); }     // before anything is asked
 
-  // Requires: the slot is not empty.
+  // Requires: the slot is not empty. The gate without its words, which cost more than the judgement.
+  funnel_gate gate_of(uint32_t index);
   row_fate of(uint32_t index);
-  // Fields of the step that this agent violates, sorted; thresholds and custom rules alike.
-  std::vector<std::string_view> violated(uint32_t index);
+  // Fields of custom rules that this agent violates, as far as it came to that. Also without the lock, while the step lives.
+  std::vector<std::string_view> custom_violated(uint32_t index) const;
   const hive_pool &view() const { return view_; }
 
  private:
+  bool passes(uint32_t index);
   void ask_gates();
 
   const fleet::pool &pool_;
   lane::buffers &space_;
   step &step_;
   const selection &sel_;
-  hive_pool view_;
+  hive_pool view_{};
   std::vector<std::vector<uint32_t>> verdicts_;  // of each custom gate, once it was asked
 };
+
+// Violated fields as the token of gate 7 writes them.
+std::string joined(std::vector<std::string_view> fields);
+// What the words of one gate are, but for those of match and exclude_if, which say more than their gate.
+std::string_view token_of(funnel_gate);
+// Fates of all agents of a step that nobody passed; without any the model has no agents. No lock.
+emptiness emptiness_of(std::vector<row_fate>);
 
 }  // namespace hive::routing

@@ -116,6 +116,19 @@ TEST_F(funnel, tokens_of_the_sheet) {
   EXPECT_EQ(why(), "gate[2] health [unhealthy=2]");
 }
 
+TEST_F(funnel, each_thing_that_does_not_match_has_its_token) {
+  fleet_.add(pool_, "a", 1, [](auto &i) { i.region = "eu", i.organization = "acme", i.machine = "m1", i.gpu_model = "H100", i.tags = {"prod", "fast"}; });
+  const std::pair<const char *, const char *> cases[] = {
+      {"region: EU", "region(got=\"eu\",want=\"EU\")"},          {"organization: other", "organization(got=\"acme\",want=\"other\")"},
+      {"machine: m2", "machine(got=\"m1\",want=\"m2\")"},        {"gpu_model: L40S", "gpu_model(got=\"H100\",want=\"L40S\")"},
+      {"tags: [prod, gpu]", "tag(missing=\"gpu\",got=[prod,fast])"}};
+  for (const auto &[match, token] : cases) {
+    compile("strategy: least-loaded, match: {" + std::string(match) + "}");
+    EXPECT_EQ(find(), "none");
+    EXPECT_EQ(why(), "gate[4] match [" + std::string(token) + "=1]");
+  }
+}
+
 TEST_F(funnel, missing_tag_has_its_form) {
   compile("strategy: least-loaded, match: {tags: [x]}");
   fleet_.add(pool_, "a", 1);

@@ -26,8 +26,8 @@ const held_policy *held_of(const policy_set &set, const std::string &name) {
 
 std::string tag_of(const policy_document &d) { return '"' + sha256_hex(boost::json::serialize(to_json(d))).substr(0, 16) + '"'; }
 
-// A stored document as if it had just been written. One that no longer fits is left out, but for the global one: without it other
-// rules would hold than those that were asked for.
+// A stored document as if it had just been written. One that no longer fits is left out, but for the global one and one whose
+// provider may not be used any more: without it other rules would hold than those that were asked for.
 status policy_library::adopt(const policy_record &record, const policy_files &files, policy_set &into) {
   const policy_file *file = record.name.empty() ? (files.global ? &*files.global : nullptr) : files.find(record.name);
   if (record.deleted) {
@@ -46,7 +46,7 @@ status policy_library::adopt(const policy_record &record, const policy_files &fi
     return {};
   }
   const bool edited = file != nullptr && file->hash != record.file_hash;
-  if (around_.rules.strict || (record.name.empty() && !edited))
+  if (around_.rules.strict || (!edited && (record.name.empty() || why.code() == errc::denied)))
     return fail(why.code(), why.text() + "; start with policy_store off to leave out what the admin API wrote");
   policy_log().error("{} is left out: {}", shown(record.name), why.text());
   return {};
@@ -57,6 +57,7 @@ status policy_library::accept(policy_set next) {
     if (const status s = around_.check_all(next); !s) return s;
   if (const status s = around_.routing.set_policies(next.global.document, next.documents()); !s) return s;
   now_ = std::move(next);
+  if (around_.changed) around_.changed();
   return {};
 }
 
@@ -73,6 +74,8 @@ status policy_library::start() {
   policy_change change = merge_policies(stored, *files, around_.rules);
   if (!change.global.ok()) return change.global;
   if (around_.rules.strict && !change.problems.empty()) return change.problems.front();
+  for (const status &s : change.problems)
+    if (s.code() == errc::denied) return s;
   for (const std::string &w : change.warnings) policy_log().warn("{}", w);
   for (const status &s : change.problems) policy_log().error("a policy document is left out: {}", s.text());
   if (const status s = accept(std::move(change.next)); !s) return s;

@@ -39,7 +39,8 @@ class policy_library {
     policy_rules rules;
     std::function<status(const policy_set &)> check_all;                  // across documents and keys; may be empty
     policy_store *store = nullptr;                                        // null: what the API writes is gone at the end
-    std::function<void(std::string_view trigger, bool good)> count;       // reloads; may be empty
+    std::function<void(std::string_view trigger, bool good)> count = {};  // reloads; may be empty
+    std::function<void()> changed = {};                                   // others rule now; may be empty
   };
   using done_fn = std::function<void(status)>;
 

@@ -9,6 +9,7 @@
 namespace hive::routing {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -100,6 +101,30 @@ TEST_F(policies_of_a_router, a_bad_global_policy_stops_the_start_and_a_bad_named
   places.folder = folder.at("nowhere");
   open();
   EXPECT_FALSE(library->start().ok());
+}
+
+// Left out, its models would fall to the global document, and what it limits would be unlimited.
+TEST_F(policies_of_a_router, a_named_document_whose_provider_may_not_be_used_stops_the_start_and_is_refused_later) {
+  const std::string cloud = document_for("a") + "fallback_provider: {engine: openai, model: m}\n";
+  bool has_key = false;
+  judge = [&has_key](const policy_document &d) { return d.provider && !has_key ? fail(errc::denied, "no key: set THE_KEY") : status(); };
+  write("a.yaml", cloud);
+  open();
+  EXPECT_THAT(library->start().text(), AllOf(HasSubstr("set THE_KEY"), HasSubstr("a.yaml")));
+  write("a.yaml", document_for("a"));
+  start();
+  const status refused = put("b", document_for("b") + "fallback_provider: {engine: openai, model: m}\n");
+  EXPECT_EQ(refused.code(), errc::invalid) << "a client's mistake, no failed If-Match";
+  EXPECT_THAT(refused.text(), HasSubstr("set THE_KEY"));
+  write("a.yaml", cloud);
+  library->reload();
+  EXPECT_FALSE(library->now().named.at("a").document->provider) << "a running router keeps what it has";
+  has_key = true;
+  ASSERT_TRUE(put("b", document_for("b") + "fallback_provider: {engine: openai, model: m}\n").ok());
+  has_key = false;
+  write("a.yaml", document_for("a"));
+  open();
+  EXPECT_THAT(library->start().text(), AllOf(HasSubstr("document 'b'"), HasSubstr("set THE_KEY"), HasSubstr("policy_store off")));
 }
 
 TEST_F(policies_of_a_router, a_reload_takes_what_is_good_counts_the_rest_and_is_nothing_when_nothing_was_edited) {

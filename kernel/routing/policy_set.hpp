@@ -40,7 +40,8 @@ struct policy_set {
 };
 
 // What is asked of every document beside its schema: whether this release and these plugins can carry it out. Messages need no
-// place in front.
+// place in front. errc::denied, of a provider that this router may not use, stops a start whosever document it is: without it the
+// models of a named one would silently fall to the global rules.
 using policy_judge = std::function<status(const policy_document &)>;
 
 struct policy_rules {

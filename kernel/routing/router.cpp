@@ -137,11 +137,8 @@ bool router::serves(std::string_view model, std::string_view capability) const {
 
 explanation router::explain(const request_facts &facts) const { return routing::explain(*cell_.get(), facts, columns_); }
 
-std::unique_ptr<session> router::open(loop &on, const request_facts &facts, session_events &events) {
-  const auto now = cell_.get();
-  auto found = now->route_for(facts.model);
-  auto document = found ? found->document : now->document_for(facts.model);
-  return std::make_unique<session_impl>(on, facts, events, recorder_, options_, std::move(found), std::move(document));
+std::unique_ptr<session> router::open(loop &on, const request_facts &facts, session_events &events, governed by) {
+  return std::make_unique<session_impl>(on, facts, events, recorder_, options_, std::move(by.way), std::move(by.document));
 }
 
 }  // namespace hive::routing

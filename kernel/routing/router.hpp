@@ -1,6 +1,6 @@
 // The routing engine of a router process: policies, the pools they govern, and sessions over them.
 //
-// `open` may be called by any worker; `policies` and the stats by any thread; everything else by the control thread only.
+// `look_up` and `open` may be called by any worker; `policies` and the stats by any thread; everything else by the control thread only.
 #pragma once
 
 #include <cstdint>
@@ -70,6 +70,7 @@ struct router_options {
   uint32_t max_tries = 3;              // --max-tries-per-step, >= 1
   double retry_share = 0.2;            // charged retries in flight over live requests of a model
   uint32_t retry_floor = 3;
+  uint64_t retry_delay_ns = 0;         // before the first retry that is charged; retry_pause.hpp
   uint32_t max_forwards = 100;         // of one request, free redials and refusals included
   std::function<status(const provider_choice &)> judge_provider;   // of every document before it is taken; empty: all are good
 };
@@ -96,7 +97,10 @@ class router {
   bool serves(std::string_view model, std::string_view capability) const;
   // What would become of such a request now (explain.hpp). Control thread.
   explanation explain(const request_facts &) const;
-  std::unique_ptr<session> open(loop &, const request_facts &, session_events &);
+  // What rules a request for that model now. Any thread.
+  governed look_up(std::string_view model) const { return cell_.get()->of(model); }
+  std::unique_ptr<session> open(loop &, const request_facts &, session_events &, governed by);
+  std::unique_ptr<session> open(loop &on, const request_facts &facts, session_events &events) { return open(on, facts, events, look_up(facts.model)); }
 
   struct line_state {
     std::string model;

@@ -1,6 +1,9 @@
 #include <algorithm>
+#include <functional>
+#include <utility>
 
 #include "base/clock.hpp"
+#include "routing/retry_pause.hpp"
 #include "routing/session_impl.hpp"
 
 namespace hive::routing {
@@ -107,7 +110,16 @@ std::string_view session_impl::step() const {
 }
 
 void session_impl::next() {
-  if (!finished_ && !waiting_ && !taken_) loop_.at_turn_end(turn_);
+  if (finished_ || waiting_ || taken_ || pausing_) return;
+  const uint64_t pause = std::exchange(pause_ns_, 0);
+  if (pause == 0 || nobody_is_left() || past_deadline(now_ns() + pause)) return loop_.at_turn_end(turn_);
+  pausing_ = true;
+  loop_.arm_in(alarm_, pause);
+}
+
+// The request is over then, and its answer need not wait.
+bool session_impl::nobody_is_left() const {
+  return out_of_retries_ || (at_ + 1 >= document_->steps.size() && tries_ >= route_->steps[at_]->max_tries());
 }
 
 void session_impl::walk() {
@@ -169,8 +181,9 @@ void session_impl::start_waiting() {
   events_.on_parked();
 }
 
-// The step's max_queue_wait is over, or the request's time.
+// The step's max_queue_wait is over, or the request's time, or the pause before a retry.
 void session_impl::on_alarm() {
+  if (std::exchange(pausing_, false)) return walk();
   if (past_deadline(now_ns())) return on_deadline();
   stop_waiting(false);
   saw_full_ = true;
@@ -293,6 +306,7 @@ void session_impl::fail_here(const std::shared_ptr<fleet::agent> &who) {
   history_of(who);
   selection_.failed.push_back(who.get());
   ++tries_;
+  pause_ns_ = retry_pause_ns(options_.retry_delay_ns, ++charged_, std::hash<std::string_view>{}(facts_.request_id));
   // What was already charged once in this request keeps its retry; only the first asks the model's budget.
   if (holds_retry_) return;
   holds_retry_ = route_->where->start_retry(options_.retry_share, options_.retry_floor);

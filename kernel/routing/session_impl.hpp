@@ -60,6 +60,7 @@ class session_impl final : public session, public candidate_finder {
   };
 
   void walk();
+  bool nobody_is_left() const;
   bool settle(entered);        // false: the step came back empty
   void deliver();
   void leave_step(std::string reason);
@@ -97,6 +98,9 @@ class session_impl final : public session, public candidate_finder {
   bool only_unregistered_ = true;
   bool out_of_retries_ = false;
   bool holds_retry_ = false;
+  uint32_t charged_ = 0;                  // failures in this request
+  uint64_t pause_ns_ = 0;                 // to be kept before the next agent is asked
+  bool pausing_ = false;                  // the alarm is for that
   bool finished_ = false;
   verdict last_ = verdict::none;
   std::string why_none_;                  // of the last verdict `none`

@@ -2,6 +2,9 @@
 
 #include <gmock/gmock.h>
 
+#include <set>
+
+#include "routing/retry_pause.hpp"
 #include "routing/session_bed.hpp"
 
 namespace hive::routing {
@@ -217,6 +220,74 @@ TEST_F(sessions, all_unhealthy_is_no_agents_available) {
   next(c);
   ASSERT_TRUE(c.end);
   EXPECT_EQ(c.end->code, "no_agents_available");
+}
+
+TEST(retry_pause, doubles_up_to_eight_times_and_differs_from_request_to_request) {
+  const struct { uint32_t failures; uint64_t whole; } cases[] = {{1, 1000}, {2, 2000}, {3, 4000}, {4, 8000}, {5, 8000}, {100, 8000}};
+  for (const auto &c : cases) {
+    std::set<uint64_t> pauses;
+    for (uint64_t seed = 0; seed < 100; ++seed) {
+      const uint64_t ns = retry_pause_ns(1000, c.failures, seed);
+      EXPECT_GE(ns, c.whole / 2);
+      EXPECT_LE(ns, c.whole);
+      EXPECT_EQ(ns, retry_pause_ns(1000, c.failures, seed));
+      pauses.insert(ns);
+    }
+    EXPECT_GT(pauses.size(), 60u) << "requests that failed together do not come back together";
+  }
+  EXPECT_EQ(retry_pause_ns(0, 3, 1), 0u);
+}
+
+// Naive variant: every request of a failed agent is at the next one in the same turn of the loop.
+TEST_F(sessions, a_charged_failure_is_followed_by_a_pause_and_a_free_one_is_not) {
+  router_options options;
+  options.retry_delay_ns = 40 * ns_per_ms;
+  start("routing_policy: {strategy: least-loaded, max_tries: 2}\nfallback_chain: [{name: last, strategy: least-loaded, max_tries: 1}]", options);
+  for (const char *name : {"a", "b", "c"}) fleet_.add(pool_, name, 10);
+  for (const attempt_result free : {attempt_result::refused, attempt_result::link_lost}) {
+    client c;
+    ask(c);
+    c.report(free);
+    next(c);
+    EXPECT_EQ(c.agents.size(), 2u) << "at once";
+  }
+  client c;
+  ask(c);
+  for (const size_t forwards : {size_t{2}, size_t{3}}) {
+    c.report(attempt_result::retryable);
+    const uint64_t failed_ns = now_ns();
+    next(c);
+    next(c);
+    EXPECT_EQ(c.agents.size(), forwards - 1);
+    EXPECT_FALSE(c.end);
+    ASSERT_TRUE(run_until([&] { return c.agents.size() == forwards; }));
+    EXPECT_GE(now_ns() - failed_ns, (forwards - 1) * 20 * ns_per_ms) << "into another step as well";
+  }
+  c.report(attempt_result::retryable);
+  next(c);
+  ASSERT_TRUE(c.end) << "nobody is left, so nobody waits for nothing";
+}
+
+TEST_F(sessions, a_pause_that_outlives_the_request_is_not_kept_and_one_that_is_left_ends) {
+  router_options options;
+  options.retry_delay_ns = 10 * ns_per_s;
+  start(plain, options);
+  for (const char *name : {"a", "b"}) fleet_.add(pool_, name, 10);
+  request_facts hurried = facts();
+  hurried.deadline_ns = now_ns() + ns_per_s;
+  client c;
+  open(c, hurried);
+  next(c);
+  c.report(attempt_result::retryable);
+  next(c);
+  EXPECT_EQ(c.agents.size(), 2u) << "there is no time for it";
+  client gone;
+  ask(gone);
+  gone.report(attempt_result::retryable);
+  next(gone);
+  EXPECT_EQ(gone.agents.size(), 1u);
+  gone.flow.reset();
+  run();
 }
 
 TEST_F(sessions, refusals_are_free_and_bounded) {

@@ -18,6 +18,12 @@ std::shared_ptr<const route> snapshot::route_for(std::string_view model) const {
   return found == routes_.end() ? nullptr : found->second;
 }
 
+governed snapshot::of(std::string_view model) const {
+  auto way = route_for(model);
+  auto document = way ? way->document : document_for(model);
+  return {std::move(way), std::move(document)};
+}
+
 void snapshot::add(std::shared_ptr<const route> r) {
   std::string model = r->where->pool->model();
   routes_.insert_or_assign(std::move(model), std::move(r));

@@ -31,6 +31,12 @@ struct route {
   }
 };
 
+// What the policies of one moment say of one model; keeps it alive.
+struct governed {
+  std::shared_ptr<const route> way;        // null: no pool of that model
+  std::shared_ptr<const policy_document> document;
+};
+
 class snapshot {
  public:
   using named_documents = std::map<std::string, std::shared_ptr<const policy_document>>;
@@ -44,6 +50,7 @@ class snapshot {
   const std::shared_ptr<const policy_document> &document_for(std::string_view model) const;
 
   std::shared_ptr<const route> route_for(std::string_view model) const;  // null = no pool of that model
+  governed of(std::string_view model) const;
   const auto &routes() const { return routes_; }
   void add(std::shared_ptr<const route> r);  // before it is published
 

@@ -53,6 +53,10 @@ bool admission_control::concerns(const admission_terms &t, const client_key &key
          (t.serverless && has_limits(key));
 }
 
+void admission_control::review(std::string_view model, const admission_terms &t) {
+  room_.rebound(model, {share_of_budget(settings_.fraction, t), requests_of(t)});
+}
+
 void admission_control::sweep() {
   room_.sweep();
   input_.sweep();
@@ -87,7 +91,7 @@ admitted admittance::ask(const admission_ask &asked, const admission_terms &term
   const bool bounded = bounds.tokens != 0 || bounds.requests != 0;
   if (bounded && !terms_.known && bounds.tokens != 0 && tokens > bounds.tokens) return why = no_room(), admitted::no;
   if (bounded && terms_.known) {
-    switch (control_.room_.take(ask_.model, bounds, tokens, hold_, this, control_.settings_.park_ns)) {
+    switch (control_.room_.take(counted_as(), bounds, tokens, hold_, this, control_.settings_.park_ns)) {
       case occupancy::answer::granted: break;
       case occupancy::answer::parked: return admitted::parked;
       case occupancy::answer::refused: return why = no_room(), admitted::no;
@@ -107,7 +111,7 @@ bool admittance::key_allows(refusal &why) {
   if (!terms_.serverless || !terms_.known || !has_limits(key)) return true;
   bucket_ = key.id;
   bucket_ += '\0';
-  bucket_ += ask_.model;
+  bucket_ += counted_as();
   const auto deny = [&](refused_by by, std::string words, uint64_t retry_after_s = 1) {
     why = {by, over_rate, std::move(words), retry_after_s};
     hold_.release();

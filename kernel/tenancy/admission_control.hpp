@@ -32,7 +32,8 @@ struct admission_terms {
   uint64_t budget_tokens = 0, max_inflight = 0;  // a replica
   uint64_t replicas = 1;                         // healthy agents, at least 1
   bool serverless = false;
-  bool known = false;                            // some agent serves the model or has served it
+  bool known = false;                            // some agent serves the model or has served it, or a provider would
+  std::string counted_as;                        // one name in the place of the model's, in what is counted; empty = the model's own
   std::string pressed;                           // the rule of shed_if that is violated; empty = none
 };
 
@@ -66,6 +67,8 @@ class admission_control {
       : settings_(settings), room_(clock), input_(clock), output_(clock) {}
 
   const occupancy &room() const { return room_; }
+  // The terms of that model are others now: who parks for it has room by them, or none ever, or goes on waiting.
+  void review(std::string_view model, const admission_terms &);
   // Whether anything of it concerns this request at all.
   static bool concerns(const admission_terms &, const client_key &);
   void sweep();                                  // every few minutes: what is idle is forgotten
@@ -106,6 +109,7 @@ class admittance : private occupancy_waiter {
   void on_room(occupancy_hold) override;
   void on_no_room() override;
   bool key_allows(refusal &why);
+  std::string_view counted_as() const { return terms_.counted_as.empty() ? ask_.model : std::string_view(terms_.counted_as); }
   refusal no_room() const;
 
   admission_control &control_;

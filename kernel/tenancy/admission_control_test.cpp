@@ -153,6 +153,36 @@ TEST_F(door, a_model_that_nobody_serves_is_judged_and_leaves_no_trace) {
   EXPECT_TRUE(start().room().rows().empty());
 }
 
+// Counted by each name a caller thinks of, nobody's tokens would ever run out.
+TEST_F(door, names_that_are_counted_as_one_share_a_keys_limits_and_the_budget) {
+  terms.serverless = true;
+  terms.counted_as = "provider:openai";
+  terms.max_inflight = 2;
+  auto limited = std::make_shared<client_key>(*key);
+  limited->input_tokens_per_minute = 100;
+  key = limited;
+  admission_ask first = ask(60, 1), second = ask(60, 1), small = ask(30, 1);
+  second.model = "another";
+  small.model = "a third";
+  EXPECT_EQ(try_in(first), "");
+  EXPECT_EQ(try_in(second), "b4_itpm");
+  EXPECT_EQ(try_in(small), "");
+  ASSERT_EQ(start().room().rows().size(), 1u);
+  EXPECT_EQ(start().room().rows()[0].model, "provider:openai");
+  EXPECT_EQ(try_in(small), "b2");
+}
+
+TEST_F(door, who_parks_is_judged_anew_when_the_policy_changes) {
+  settings.park_ns = 60 * ns_per_s;
+  terms.budget_tokens = 100;
+  EXPECT_EQ(try_in(ask(80, 0)), "");
+  EXPECT_EQ(try_in(ask(80, 0)), "parked");
+  terms.replicas = 2;
+  start().review("m", terms);
+  ASSERT_TRUE(testing::run_until(home, [&] { return kept.back()->let_in == 1; }));
+  EXPECT_EQ(held(), 160u);
+}
+
 TEST_F(door, a_stream_grows_by_the_learned_ratio_of_all_its_text) {
   terms.budget_tokens = 10'000;
   struct { double ratio; std::optional<uint64_t> declared; uint64_t want; } cases[] = {{0.25, {}, 175}, {0.3125, {}, 193}, {0.5, {}, 250}, {0.25, 200, 300}};

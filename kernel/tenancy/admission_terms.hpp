@@ -1,5 +1,5 @@
 // Reads a model's admission_terms out of the policies and pools of this moment. Any thread; takes the pool's lock only for a model
-// whose policy asks for something.
+// with shed_if, and only when its verdict is outdated.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,10 @@ namespace hive::tenancy {
 // Healthy agents of that model; 0 when nobody serves it.
 uint64_t healthy_agents(const routing::snapshot &, std::string_view model);
 
-admission_terms terms_of(const routing::snapshot &, std::string_view model, uint64_t now_ns);
+admission_terms terms_of(const routing::governed &, uint64_t now_ns);
+inline admission_terms terms_of(const routing::snapshot &now, std::string_view model, uint64_t now_ns) { return terms_of(now.of(model), now_ns); }
+
+// After the policies changed: who parks is judged by the new ones at once.
+void review_parked(admission_control &, const routing::snapshot &, uint64_t now_ns);
 
 }  // namespace hive::tenancy

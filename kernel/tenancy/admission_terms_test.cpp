@@ -41,10 +41,28 @@ TEST_F(terms, limits_are_the_policys_and_replicas_are_healthy_agents) {
   EXPECT_TRUE(t.known);
   fleet_.set_standing(*pool_, "b", fleet::standing_engine_down);
   EXPECT_EQ(read().replicas, 1u);
+  fleet_.add(pool_, "c", 1);
+  EXPECT_EQ(read().replicas, 2u);
+  pool_->leave(*fleet_.agents["c"]);
+  EXPECT_EQ(read().replicas, 1u);
+  fleet_.set_standing(*pool_, "b", 0);
+  EXPECT_EQ(read().replicas, 2u) << "who comes back counts once";
   t = read("nobody");
   EXPECT_FALSE(t.known);
   EXPECT_EQ(t.budget_tokens, 50u) << "the global policy holds for unknown models too";
   EXPECT_EQ(t.replicas, 1u);
+}
+
+// Any name goes to the global document's provider: without `known` a key's limits would not hold there, with a count of its own for
+// each name they would hold for nobody.
+TEST_F(terms, names_that_only_the_global_provider_serves_are_limited_as_one) {
+  start("mode: serverless\nadmit_budget_tokens: 50\nrouting_policy: {strategy: least-loaded}\nfallback_provider: {engine: openai, model: m}");
+  for (const char *name : {"made-up", "another"}) {
+    EXPECT_TRUE(read(name).known);
+    EXPECT_EQ(read(name).counted_as, "provider:openai");
+  }
+  EXPECT_EQ(read().counted_as, "") << "a model with a pool counts by its name";
+  EXPECT_EQ(read("provider:openai").counted_as, "provider:openai") << "as who reviews those that park asks";
 }
 
 // A provider may serve it without any agent: the limits of keys count there.

@@ -145,6 +145,46 @@ void occupancy::give_back(occupancy_hold &hold) {
   tell(granted);
 }
 
+std::vector<std::string> occupancy::crowded() const {
+  std::vector<std::string> out;
+  const std::lock_guard guard(mutex_);
+  for (const auto &[model, e] : models_)
+    if (!e.parked.empty()) out.push_back(model);
+  return out;
+}
+
+void occupancy::rebound(std::string_view model, const occupancy_bounds &bounds) {
+  std::vector<ticket_ptr> granted, hopeless;
+  {
+    const std::lock_guard guard(mutex_);
+    const auto found = models_.find(model);
+    if (found == models_.end()) return;
+    auto &parked = found->second.parked;
+    for (auto at = parked.begin(); at != parked.end();) {
+      (*at)->bounds = bounds;
+      if (bounds.tokens == 0 || (*at)->tokens <= bounds.tokens) {
+        ++at;
+        continue;
+      }
+      hopeless.push_back(std::move(*at));
+      at = parked.erase(at);
+    }
+    admit_parked(found->second, granted);
+  }
+  for (const ticket_ptr &t : hopeless)
+    t->home->post([t] {
+      if (t->owner != nullptr) refused(t);
+    });
+  tell(granted);
+}
+
+// Its timer may have run out meanwhile; then it has left and owns nothing here.
+void occupancy::refused(const ticket_ptr &t) {
+  occupancy_waiter *who = t->owner;
+  who->leave();
+  who->on_no_room();
+}
+
 std::vector<occupancy::row> occupancy::rows() const {
   std::vector<row> out;
   {

@@ -63,7 +63,7 @@ class occupancy_waiter : private loop_timer {
  protected:
   ~occupancy_waiter() override { leave(); }
   virtual void on_room(occupancy_hold) = 0;
-  virtual void on_no_room() = 0;           // its time is up
+  virtual void on_no_room() = 0;           // its time is up, or it can never fit any more
 
  private:
   friend class occupancy;
@@ -88,6 +88,11 @@ class occupancy {
   // Counts the hold against a second bound as well; false = it does not fit, and the hold is as it was.
   bool share(occupancy_hold &, std::string_view name, uint64_t most_tokens);
 
+  // Models for which somebody parks.
+  std::vector<std::string> crowded() const;
+  // Who parks for it is judged by other bounds from now on: what fits them is granted, what never will is refused at once.
+  void rebound(std::string_view model, const occupancy_bounds &);
+
   struct row {
     std::string model;
     occupancy_bounds bounds;               // at the last request that got in
@@ -110,6 +115,7 @@ class occupancy {
   void change(occupancy_hold &, int64_t tokens);
   void give_back(occupancy_hold &);
   void arrived(const ticket_ptr &);
+  static void refused(const ticket_ptr &);
   static void tell(const std::vector<ticket_ptr> &granted);
 
   const clock_source &clock_;

@@ -21,8 +21,9 @@ token_ratio token_estimator::ratio(std::string_view model) const {
 }
 
 void token_estimator::learn(std::string_view model, uint64_t text_bytes, uint64_t exact_prompt_tokens) {
-  if (text_bytes == 0 || exact_prompt_tokens == 0) return;
+  if (text_bytes < shortest_bytes || exact_prompt_tokens == 0) return;
   const double sample = std::clamp(static_cast<double>(exact_prompt_tokens) / static_cast<double>(text_bytes), least, most);
+  const double weight = newest * static_cast<double>(std::min(text_bytes, full_bytes)) / static_cast<double>(full_bytes);
   const std::unique_lock lock(mutex_);
   auto found = models_.find(model);
   if (found == models_.end()) {
@@ -30,7 +31,7 @@ void token_estimator::learn(std::string_view model, uint64_t text_bytes, uint64_
     found = models_.emplace(std::string(model), token_ratio()).first;
   }
   token_ratio &r = found->second;
-  r.tokens_per_byte = newest * sample + (1 - newest) * r.tokens_per_byte;
+  r.tokens_per_byte = weight * sample + (1 - weight) * r.tokens_per_byte;
   r.learned = true;
 }
 

@@ -1,8 +1,10 @@
 // How many tokens a model makes of a byte of text, learned from what its engines report (routing sheet section 18). The one
 // estimate behind admission, routing facts and the accounting of answers whose engine tells nothing. Any thread.
 //
-// Memory only. ratio starts at 1 / 3.2 and becomes 0.2 * (tokens / bytes) + 0.8 * ratio at every exact report, each sample clamped to
-// [0.05, 1]. Who reports keeps out requests with images, estimates and answers of providers.
+// Memory only. ratio starts at 1 / 3.2 and becomes w * (tokens / bytes) + (1 - w) * ratio at every exact report, w = 0.2, each sample
+// clamped to [0.05, 1]. What a chat template adds to every prompt is most of a short one ("hi" is a dozen tokens) and says nothing of
+// text: below 256 bytes w shrinks with the length, below 64 nothing is learned. Who reports keeps out requests with images, estimates
+// and answers of providers.
 #pragma once
 
 #include <cstddef>
@@ -35,10 +37,11 @@ uint64_t output_tokens(const token_ratio &, uint64_t text_bytes);
 class token_estimator {
  public:
   static constexpr double newest = 0.2, least = 1.0 / 20, most = 1;
+  static constexpr uint64_t shortest_bytes = 64, full_bytes = 256;
   static constexpr size_t most_models = 4096;   // further ones keep the cold ratio
 
   token_ratio ratio(std::string_view model) const;
-  // Ignored when either is 0.
+  // Ignored when there are no tokens or fewer bytes than the shortest.
   void learn(std::string_view model, uint64_t text_bytes, uint64_t exact_prompt_tokens);
 
  private:

@@ -24,6 +24,8 @@
 // - Each agent is believed to hold the blocks last sent to it, up to `blocks` (block_memory.hpp). The engine's count of cached
 //   tokens at the request's end says how much of the match was really there; its average is the agent's trust, by which later
 //   matches count less. An engine without a prefix cache ends at a trust of zero, and its agent is judged by its backlog alone.
+// - Of what an agent is computing part is done already, and of a long prompt that is seconds. How fast it computes is learned from
+//   how long first tokens take, so its backlog shrinks with time and not only with answers; never below the prompts behind that one.
 // - The backlog is what was sent and has not begun to answer. Engines begin in the order of arrival: a first token, or an
 //   end, tells that everything sent before it has been computed as well, so that an answer in one piece, which tells nothing
 //   until its end, does not count as backlog for so long. What was believed uncached and was cached after all, or the other way round, leaves with the lease, so that no error adds up.
@@ -50,7 +52,7 @@ class prefix_affinity {
                      "description": "and of all agents of the pool together, at 24 to 32 bytes a block"}}})";
 
   explicit prefix_affinity(const setup &s)
-      : load_(s.host.column("load")), weight_(s.options.number("weight", 4)),
+      : host_(s.host), load_(s.host.column("load")), weight_(s.options.number("weight", 4)),
         blocks_(static_cast<uint64_t>(s.options.integer("blocks", 4096))),
         total_blocks_(static_cast<uint64_t>(s.options.integer("total_blocks", 1 << 20))), leases_(s.host) {}
 
@@ -60,7 +62,7 @@ class prefix_affinity {
       if (!agents_.has(i)) return load[i];
       const agent &a = agents_.at(i);
       // A load is at most about one: it orders only those that are equal to the token.
-      return a.backlog + weight_ * uncached_of(r, a).tokens + load[i];
+      return a.backlog - a.done(r.now_ns()) + weight_ * uncached_of(r, a).tokens + load[i];
     });
   }
 
@@ -69,6 +71,7 @@ class prefix_affinity {
     agent &a = agents_.at(index);
     const work w = uncached_of(r, a);
     a.backlog += w.tokens;
+    if (a.first.tokens == 0) a.first = {w.tokens, r.now_ns(), r.now_ns()};
     a.memory.touch(r.prefix_blocks());
     leases_.add(index, r.now_ns(), w);
   }
@@ -78,13 +81,22 @@ class prefix_affinity {
     auto *lease = leases_.find(o, [first](const work &w) { return w.computed != first; });
     if (lease == nullptr) return;
     agent &a = agents_.at(o.index);
+    const uint64_t now = host_.now_ns();
+    double computed = lease->value.tokens;
     if (first || o.status == HIVE_OK)
-      for (auto *before = leases_.of(o.index).data(); before != lease; ++before) settle(a, before->value);
+      for (auto *before = leases_.of(o.index).data(); before != lease; ++before) {
+        computed += before->value.tokens;
+        settle(a, before->value);
+      }
     settle(a, lease->value);
-    if (first) return;
-    if (o.status == HIVE_OK) learn(a, lease->value.believed, o);
-    leases_.erase(o, lease);
+    // An answer in one piece ends long after its prompt was computed.
+    if (first && computed > 0) a.pace.add(computed, now - std::min(now, a.first.since_ns));
+    if (!first) {
+      if (o.status == HIVE_OK) learn(a, lease->value.believed, o);
+      leases_.erase(o, lease);
+    }
     if (leases_.of(o.index).empty()) a.backlog = 0;  // no dust of rounding stays
+    find_first(a, leases_.of(o.index), now);
   }
 
   void on_pool(const pool &p) {
@@ -103,10 +115,31 @@ class prefix_affinity {
     double believed = 0;   // share of the prompt that the memory held
     bool computed = false;
   };
+  // How fast uncached tokens are computed: those of the last first tokens over the time since the one before, newer ones counting
+  // more. Tokens weigh, not requests: what a short prompt waits for is mostly not its tokens.
+  struct speed {
+    double tokens = 0, ns = 0;
+    void add(double computed, uint64_t took_ns) {
+      tokens += computed - tokens / 8;
+      ns += static_cast<double>(took_ns) - ns / 8;
+    }
+    double per_ns() const { return ns > 0 ? tokens / ns : 0; }
+  };
+  // The prompt that is being computed: the oldest that has uncached tokens and has not begun to answer. tokens 0 = none.
+  struct prompt {
+    double tokens = 0;
+    uint64_t made_ns = 0, since_ns = 0;
+  };
   struct agent {
     double backlog = 0;
     double trust = 1;      // cached tokens that engines counted over those believed
+    speed pace;
+    prompt first;
     block_memory memory;
+
+    double done(uint64_t now_ns) const {
+      return now_ns > first.since_ns ? std::min(first.tokens, pace.per_ns() * static_cast<double>(now_ns - first.since_ns)) : 0;
+    }
   };
 
   // Blocks are of a fixed number of bytes; where nobody estimated the prompt, about this many tokens each.
@@ -121,6 +154,12 @@ class prefix_affinity {
     return {tokens * (1 - trust * believed), believed, false};
   }
 
+  static void find_first(agent &a, const std::vector<ledger<work>::lease> &all, uint64_t now_ns) {
+    const auto next = std::find_if(all.begin(), all.end(), [](const auto &l) { return !l.value.computed && l.value.tokens > 0; });
+    if (next == all.end()) a.first = {};
+    else if (a.first.tokens == 0 || next->made_ns != a.first.made_ns) a.first = {next->value.tokens, next->made_ns, now_ns};
+  }
+
   static void settle(agent &a, work &w) {
     a.backlog = std::max(0.0, a.backlog - w.tokens);
     w.tokens = 0;
@@ -133,6 +172,7 @@ class prefix_affinity {
     a.trust += (std::min(1.0, found) - a.trust) / 8;
   }
 
+  host host_;
   hive_column load_;
   double weight_;
   uint64_t blocks_, total_blocks_;

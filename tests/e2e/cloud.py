@@ -108,7 +108,7 @@ def chunks(body):
 
 class Cloud:
     """`fault`: None, an HTTP status, "empty", "hang" (no answer), "cut" (after the first text), "stall" (likewise, but open), "error" (an
-    error event after the first text), "early error" (before any), "flood" (text without end)."""
+    error event after the first text), "early error" (before any), "no credit" (a 400 about the account), "flood" (text without end)."""
 
     def __init__(self, folder):
         self.certificate, key = authority(folder)
@@ -176,11 +176,12 @@ class Cloud:
     def answer(self, handler, body):
         messages = handler.path == "/v1/messages"
         key = handler.headers.get("x-api-key") == ANTHROPIC_KEY if messages else handler.headers.get("authorization") == f"Bearer {OPENAI_KEY}"
-        status = self.fault if isinstance(self.fault, int) else 200 if key else 401
+        status = 400 if self.fault == "no credit" else self.fault if isinstance(self.fault, int) else 200 if key else 401
         if self.fault == "hang":
             return self.wait_until_left(handler)
         if status != 200:
-            text = json.dumps({"type": "error", "error": {"type": "some_error", "message": f"words of the provider about {OPENAI_KEY}"}})
+            words = f"words of the provider about {OPENAI_KEY}" + (": your credit balance is too low" if self.fault == "no credit" else "")
+            text = json.dumps({"type": "error", "error": {"type": "invalid_request_error" if status == 400 else "some_error", "message": words}})
             return self.send(handler, status, "application/json", text.encode())
         try:
             check_request(handler.path, body)

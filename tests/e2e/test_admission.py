@@ -231,6 +231,20 @@ def test_tokens_a_minute_are_each_keys_and_only_where_the_model_is_serverless(st
     assert say(stack, max_tokens=1, headers=bearer(BETA)).status_code == 200
 
 
+def test_who_parks_goes_on_at_once_when_the_policy_changes(stack):
+    """Naive variant: it waits out --admit-park-timeout by the bounds of before."""
+    engine = start(stack, "admit_budget_tokens: 150\n", "--admit-fraction", "1", "--admit-park-timeout", "30s", engine_args=("--first-token-ms", "3000"))
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        first = pool.submit(say, stack, max_tokens=100)
+        wait_for("running", lambda: engine.state()["running"] == 1)
+        second = pool.submit(say, stack, max_tokens=100)
+        wait_for("parked", lambda: gauge(stack, "parked_requests") == 1)
+        assert stack.admin("/admin/policy", "PUT", content="admit_budget_tokens: 300\n" + ROUTING).status_code == 200
+        wait_for("both run", lambda: engine.state()["running"] == 2)
+        assert first.result().status_code == second.result().status_code == 200
+    assert held(stack) == (0, 0)
+
+
 def test_a_request_that_the_queue_would_keep_too_long_is_told_so_at_once(stack):
     """One slot, a second each: with four in front of it nobody can be served within three seconds.
 

@@ -1,13 +1,16 @@
 """POST /admin/explain: what it says is what then happens, and it names what keeps each agent out."""
 import uuid
 
-from conftest import wait_for
+import httpx
+
+from conftest import ADMIN_KEY, wait_for
 
 CHAT = {"model": "sim-model", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 1}
 
 
-def explain(stack, body, **query):
-    return stack.admin("/admin/explain", method="POST", json=body, params=query)
+def explain(stack, body, headers=None, **query):
+    key = {"Authorization": f"Bearer {ADMIN_KEY}"}
+    return httpx.post(stack.url + "/admin/explain", headers={**key, **(headers or {})}, json=body, params=query, timeout=10)
 
 
 def agents(step):
@@ -81,3 +84,37 @@ def test_an_alias_is_explained_as_the_model_that_it_is(stack):
     stack.start_agent(stack.start_engine())
     said = explain(stack, {**CHAT, "model": "gpt"}).json()
     assert said["request"]["model"] == "sim-model" and said["outcome"]["result"] == "served"
+
+
+def test_headers_of_the_question_are_those_of_the_request(stack):
+    """Who a session's or a tenant header's agent is stands in the answer before any request was sent.
+
+    Naive variant: the question has no header fields, and every session is said to go where none goes.
+    """
+    start(stack, "routing_policy: {strategy: {name: consistent-hash, options: {header: x-user}}}\n", "a", "b", "c")
+    users = [f"user-{i}" for i in range(12)]
+
+    def said(user, name="X-User"):
+        return explain(stack, CHAT, headers={name: user}).json()["outcome"]["agent"]
+
+    expected = {user: said(user) for user in users}
+    assert len(set(expected.values())) > 1, "twelve users do not all go to one agent of three"
+    for user in users:
+        asked = str(uuid.uuid4())
+        assert stack.chat(max_tokens=1, headers={"X-User": user, "X-Request-ID": asked}).status_code == 200
+        wait_for("the request is over", lambda: explain(stack, {"request_id": asked}).status_code == 200)
+        assert explain(stack, {"request_id": asked}).json()["then"]["agent"] == expected[user]
+
+
+def test_routes_that_were_allowed_are_explained(stack):
+    stack.start_router("--allow-route", "tokenize", "--allow-route", "images/generations=embedding")
+    stack.start_agent(stack.start_engine())
+    said = explain(stack, CHAT, route="/v1/tokenize").json()
+    assert (said["request"]["route"], said["request"]["capability"]) == ("/v1/tokenize", "any")
+    assert said["outcome"]["result"] == "served"
+    assert explain(stack, CHAT, route="/v1/images/generations").json()["steps"][0]["agents"][0]["gate"]["name"] == "capability"
+    assert explain(stack, CHAT, route="/v1/detokenize").status_code == 400
+    asked = str(uuid.uuid4())
+    httpx.post(stack.url + "/v1/tokenize", json={"model": "sim-model", "prompt": "hi"}, headers={"X-Request-ID": asked}, timeout=10)
+    wait_for("the request is over", lambda: explain(stack, {"request_id": asked}).status_code == 200)
+    assert explain(stack, {"request_id": asked}).json()["request"]["capability"] == "any"

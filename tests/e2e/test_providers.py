@@ -263,7 +263,7 @@ def test_agents_come_first_and_their_last_error_is_kept(stack, cloud):
 
 # --- failures
 
-@pytest.mark.parametrize("fault,status", [(500, 502), (401, 502), (404, 502), (429, 502), ("empty", 502), (400, 400), (413, 413)])
+@pytest.mark.parametrize("fault,status", [(500, 502), (401, 502), (404, 502), (429, 502), ("empty", 502), ("no credit", 502), (400, 400), (413, 413)])
 def test_refusals(routers, cloud, engine, fault, status):
     cloud.fault = fault
     s = routers[engine]
@@ -272,7 +272,8 @@ def test_refusals(routers, cloud, engine, fault, status):
         with pytest.raises((openai.APIStatusError, anthropic.APIStatusError)) as error:
             call()
         assert error.value.status_code == status, dialect
-        assert audited(s, error.value.response.headers["x-request-id"])["agent_id"] == f"provider:{engine}"
+        line = audited(s, error.value.response.headers["x-request-id"])
+        assert (line["agent_id"], line["status_code"]) == (f"provider:{engine}", status), "who refused and whose fault it was stands in the audit"
         told = error.value.body["error"] if "error" in error.value.body else error.value.body
         assert told["source"] == "backend" and "words of the provider" not in told["message"]
         if isinstance(fault, int):
@@ -378,16 +379,34 @@ def test_a_provider_that_is_down_or_unproven_gets_no_key(stack, cloud):
 
 # --- configuration
 
+@pytest.mark.parametrize("named", [False, True])
 @pytest.mark.parametrize("engine,keys,said", [("openai", {}, "HIVENET_ROUTER_OPENAI_API_KEY"), ("anthropic", {"HIVENET_ROUTER_OPENAI_API_KEY": "k"}, "HIVENET_ROUTER_ANTHROPIC_API_KEY"),
                                               ("OpenAI", KEYS, "unknown provider 'OpenAI'")])
-def test_a_policy_whose_provider_cannot_be_used_stops_the_start(tmp_path, engine, keys, said):
-    args = [BIN / "hivenet-router", "--http-port", "127.0.0.1:0", "--metrics-port", "127.0.0.1:0", "--disk-db-path", tmp_path / "db", "--policy-file", policy(tmp_path, engine)]
+def test_a_policy_whose_provider_cannot_be_used_stops_the_start(tmp_path, engine, keys, said, named):
+    args = [BIN / "hivenet-router", "--http-port", "127.0.0.1:0", "--metrics-port", "127.0.0.1:0", "--disk-db-path", tmp_path / "db"]
+    if named:
+        (tmp_path / "models").mkdir()
+        policy(tmp_path / "models", engine, "models: [gpt]\n")
+        args += ["--policy-model-dir", tmp_path / "models"]
+    else:
+        args += ["--policy-file", policy(tmp_path, engine)]
     router = Process("router", args, tmp_path, {"HIVENET_ROUTER_AUDIT_LOG_PATH": "off", **keys})
     try:
         assert router.child.wait(10) != 0
         assert said in router.log()
+        assert not named or f"policy-{engine}.yaml" in router.log()
     finally:
         router.kill()
+
+
+def test_a_document_written_through_the_api_names_a_provider_with_a_key_or_is_refused(stack, cloud):
+    stack.start_router("--policy-file", policy(stack.folder, "openai"), "--openai-base-url", cloud.url, "--provider-ca-file", cloud.certificate,
+                       env={"HIVENET_ROUTER_OPENAI_API_KEY": OPENAI_KEY})
+    document = "models: [m]\nrouting_policy: {strategy: least-loaded}\nfallback_provider: {engine: %s, model: m}\n"
+    for path in ("/admin/policy/models/m", "/admin/policy"):
+        refused = stack.admin(path, method="PUT", content=document % "anthropic")
+        assert refused.status_code == 400 and "HIVENET_ROUTER_ANTHROPIC_API_KEY" in refused.json()["error"], path
+    assert stack.admin("/admin/policy/models/m", method="PUT", content=document % "openai").status_code == 200
 
 
 def test_sighup_keeps_the_policy_when_the_new_ones_provider_has_no_key(stack, cloud):

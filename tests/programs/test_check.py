@@ -36,6 +36,15 @@ class Check(unittest.TestCase):
                 self.assertEqual((code, out), (0, "ok\n"), err)
         self.assertEqual(sorted(p.name for p in self.folder.iterdir()), ["policy.yaml", "router.yaml"])
 
+    def test_limits_of_keys_are_proposed_as_lines_for_auth_yaml(self):
+        known = ("admit_budget_tokens=408987", "max_model_len=262144")
+        done = self.run_program("router", "policy", "limits", *known, "max_input_tokens=262144", "input_tokens_per_minute=519540",
+                                "output_tokens_per_minute=74000", "sellable_requests=48")
+        self.assertEqual((done.returncode, done.stdout), (0, "      max_occupancy_share: 0.641\n      quota:\n        requests_per_minute: 96\n"
+                                                             "        input_tokens_per_minute: 519540\n        output_tokens_per_minute: 47431\n"))
+        for wrong in ((), known[:1], (*known, "nonsense=1"), (*known, "sellable_requests"), (*known, "sellable_requests=-1")):
+            self.assertEqual(self.run_program("router", "policy", "limits", *wrong).returncode, 2, wrong)
+
     def test_each_problem_is_named_where_it_stands(self):
         self.write("bad-policy.yaml", "routing_policy:\n  strategy: lest-loaded\n")
         self.write("bad-rule.yaml", "routing_policy:\n  strategy: least-loaded\n  exclude_if: {srtt_upper: {gt: fast}}\n")

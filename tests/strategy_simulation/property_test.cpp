@@ -137,8 +137,31 @@ TEST(prefix_affinity, leaves_a_warm_agent_when_what_waits_there_is_worth_more) {
     by.pool().eligible(1 - home, false);
     by.choose(1, cold, idle(2));
     by.pool().eligible(1 - home, true);
-    EXPECT_EQ(by.choose(2, warm, idle(2)), waiting < 32 ? home : 1 - home) << waiting;
+    EXPECT_EQ(by.choose(1, warm, idle(2)), waiting < 32 ? home : 1 - home) << waiting;
   }
+}
+
+// Naive variant: what is being computed counts whole until it answers, and half a minute of prompt looks as bad at its end as at its
+// beginning.
+TEST(prefix_affinity, knows_that_a_long_prompt_is_partly_computed) {
+  plugin_rule by("prefix-affinity", "", 2);
+  const auto send = [&by](uint32_t agent, double t, uint64_t root, size_t blocks) {
+    by.pool().eligible(1 - agent, false);
+    const arrival a = with_prompt(path(root, blocks));
+    EXPECT_EQ(by.choose(t, a, idle(2)), agent);
+    by.pool().eligible(1 - agent, true);
+    return a;
+  };
+  // A block in a tenth of a second, at both.
+  for (const uint32_t agent : {0u, 1u}) finish(by, agent, 0, send(agent, 0, 1 + agent, 1));
+  send(0, 10, 3, 100);
+  send(1, 15, 4, 60);
+  const arrival cold = with_prompt(path(5, 1));
+  EXPECT_EQ(by.choose(15, cold, idle(2)), 0u) << "50 blocks are left there, 60 here";
+  // Both take longer than they should, the first one most; what waits behind them, 41 blocks and 35, still counts whole.
+  send(0, 15, 6, 40);
+  send(1, 15, 8, 35);
+  EXPECT_EQ(by.choose(40, with_prompt(path(7, 1)), idle(2)), 1u);
 }
 
 TEST(prefix_affinity, trusts_no_cache_that_engines_do_not_confirm) {

@@ -60,7 +60,8 @@ means of_conversations(size_t blocks, double speed, const std::string &strategy,
   return out;
 }
 
-// With weight 1, or with a backlog of requests instead of uncached tokens, the bars are missed.
+// With weight 1, with a backlog of requests instead of uncached tokens, or where a prompt under way counts whole until it answers
+// (0.302 of the larger load's 0.3), the bars are missed.
 TEST(prefix_affinity, on_a_real_trace_waits_half_as_long_as_both_usual_rules) {
   const means least = of_conversations(800, 1, "least-loaded"), it = of_conversations(800, 1, "prefix-affinity", R"({"blocks": 800})");
   EXPECT_LE(it.first_p90, 0.5 * least.first_p90);
@@ -72,7 +73,7 @@ TEST(prefix_affinity, on_a_real_trace_waits_half_as_long_as_both_usual_rules) {
 TEST(prefix_affinity, with_larger_caches_and_more_load_gains_more) {
   const means least = of_conversations(2000, 1.6, "least-loaded"),
               it = of_conversations(2000, 1.6, "prefix-affinity", R"({"blocks": 2000})");
-  EXPECT_LE(it.first_p90, 0.305 * least.first_p90) << "0.302 in the mean; single beginnings lie between 0.29 and 0.32";
+  EXPECT_LE(it.first_p90, 0.3 * least.first_p90);
   EXPECT_LE(it.first_p90, 0.45 * first_p90_of_longest_match(conversations(2000, 1.6), 2000));
 }
 
