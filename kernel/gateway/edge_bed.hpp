@@ -61,8 +61,9 @@ class edge_engine final : public link::agent_link_handler {
     void on_cancelled(link::cause) override {}
     bool asked_to(const char *what) const { return body.find(std::string("engine-") + what) != std::string::npos; }
     void head(int status, bool events) {
-      const http::field type{"content-type", events ? "text/event-stream" : "application/json"};
-      to.head({status, {&type, 1}}, events);
+      // The second is the verdict of an agent's adapter: the client's mistake.
+      const http::field fields[] = {{"content-type", events ? "text/event-stream" : "application/json"}, {":class", "client"}};
+      to.head({status, {fields, status == 400 ? 2u : 1u}}, events);
     }
     void answer() {
       if (asked_to("hangs")) return to.accept();

@@ -40,6 +40,7 @@ TEST_F(edge, each_request_has_one_record_with_the_status_that_was_sent) {
       {chat("hello"), 200, ended::completed, "/v1/chat/completions", "edge"},
       {chat("hello", true), 200, ended::completed, "/v1/chat/completions", "edge"},
       {chat("engine-fails"), 502, ended::engine_error, "/v1/chat/completions", "edge"},
+      {chat("engine-refuses"), 400, ended::rejected_by_engine, "/v1/chat/completions", "edge"},
       {chat("engine-cuts", true), 200, ended::engine_error, "/v1/chat/completions", "edge"},
       {chat(std::string(5000, 'x')), 413, ended::rejected_request, "/v1/chat/completions", "edge"},
       {with_body("POST /v1/chat/completions HTTP/1.1\r\n", "{"), 400, ended::rejected_request, "/v1/chat/completions", "edge"},

@@ -1,8 +1,10 @@
-"""The audit log's file: rotated under load, on a disk that is full, in the mode `block`.
+"""Files and changes: the audit log rotated under load, on a disk that is full, in the mode `block`; changes under /admin in it;
+and a log that nobody reads.
 
 The naive variants these fail on: a line written twice or cut when its file is replaced, an error of the disk that loses the line, a
-wait for room without end.
+wait for room without end, a handler that forgot to write its change down, a plain write to stderr.
 """
+import hashlib
 import json
 import os
 import re
@@ -14,7 +16,9 @@ import uuid
 
 import httpx
 import pytest
-from conftest import wait_for
+from conftest import ADMIN_KEY, wait_for
+
+POLICY = "routing_policy: {strategy: least-loaded}\n"
 
 
 def lines(path):
@@ -113,3 +117,58 @@ def test_block_waits_for_the_file_once_and_a_dead_one_does_not_stop_the_router(s
     began = time.monotonic()
     assert stack.router.stop() == 0
     assert time.monotonic() - began < 8
+
+
+def test_a_change_under_admin_says_who_asked_for_what_and_what_came_of_it(simple):
+    path = simple.folder / "audit.jsonl"
+    actions = lambda: [line for line in lines(path) if line["log_type"] == "admin_audit"]
+    peer = simple.agent.peer_id
+    ids = [str(uuid.uuid4()) for _ in range(9)]
+
+    def ask(number, method, target, **more):
+        headers = {"X-Request-ID": ids[number], "Authorization": f"Bearer {more.pop('key', ADMIN_KEY)}"}
+        return httpx.request(method, simple.url + target, headers=headers, timeout=10, **more)
+
+    ask(0, "PUT", "/admin/policy/models/a%2Fb", content=f"models: [words-of-the-body]\n{POLICY}")
+    ask(1, "PUT", "/admin/policy/models/a%2Fb", content="words-of-the-body: [")
+    ask(2, "DELETE", "/admin/policy/models/a%2Fb")
+    ask(3, "POST", f"/admin/agents/{peer}/drain")
+    ask(4, "DELETE", f"/admin/agents/{peer}/drain")
+    ask(5, "POST", "/admin/metrics/reset")
+    ask(6, "PUT", "/admin/policy", content=POLICY, key="a-key-that-opens-nothing")
+    # Questions, whatever they are asked with.
+    for method, target in (("GET", "/admin/policy"), ("HEAD", "/admin/agents"), ("PUT", "/admin/no-such-route")):
+        ask(7, method, target)
+    ask(7, "POST", "/admin/explain", json={"model": "sim-model"})
+    ask(8, "DELETE", "/admin/policy")
+    wait_for("the last one", lambda: [a for a in actions() if a["request_id"] == ids[8]])
+    who = hashlib.sha256(ADMIN_KEY.encode()).hexdigest()[:12]
+    drain, named = "/admin/agents/:peer_id/drain", "/admin/policy/models/*name"
+    seen = [(a["method"], a["route"], a["target"], a["status_code"], a["admin_key_id"]) for a in actions()]
+    assert seen[:8] == [("PUT", named, "a/b", 200, who), ("PUT", named, "a/b", 400, who), ("DELETE", named, "a/b", 200, who),
+                        ("POST", drain, peer, 200, who), ("DELETE", drain, peer, 200, who), ("POST", "/admin/metrics/reset", "", 200, who),
+                        ("PUT", "/admin/policy", "", 401, ""), ("DELETE", "/admin/policy", "", seen[7][3], who)]
+    assert len(seen) == 8
+    for number, action in zip((*range(7), 8), actions()):
+        assert action["request_id"] == ids[number] and action["source_ip"] == "127.0.0.1" and None not in action.values()
+        assert len([l for l in lines(path) if l["request_id"] == ids[number] and l["log_type"] == "audit"]) == 1, "the request's own line"
+    text = path.read_text()
+    for secret in (ADMIN_KEY, "a-key-that-opens-nothing", "words-of-the-body"):
+        assert secret not in text
+
+
+def test_a_log_that_nobody_reads_stops_no_request(stack):
+    fifo = stack.folder / "log"
+    os.mkfifo(fifo)
+    stack.engine = stack.start_engine("--model", "sim-model")
+    stack.start_router(env={"HIVENET_ROUTER_LOG_LEVEL": "debug"}, under=["sh", "-c", f'exec "$0" "$@" 2<>"{fifo}"'])
+    stack.start_agent(stack.engine)
+    deadline = time.monotonic() + 60
+    with httpx.Client(base_url=stack.url, timeout=10) as client:
+        body = {"model": "sim-model", "messages": [{"role": "user", "content": "x"}], "max_tokens": 1}
+        while stack.metric("hivenet_router_log_lines_lost_total") == 0:
+            assert time.monotonic() < deadline, "the log is not full yet"
+            for _ in range(50):
+                assert client.post("/v1/chat/completions", json=body).status_code == 200
+        assert client.post("/v1/chat/completions", json=body).status_code == 200
+    assert stack.router.stop() == 0
