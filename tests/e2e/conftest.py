@@ -135,12 +135,13 @@ class Stack:
     def start_engine(self, *args):
         return self.keep(Engine(self.folder, *args))
 
-    def start_router(self, *args, env=None, http="127.0.0.1:0", link="127.0.0.1:0"):
+    def start_router(self, *args, env=None, http="127.0.0.1:0", link="127.0.0.1:0", under=()):
+        """`under`: a command that ends in running the router in its place."""
         environment = {"HIVENET_ROUTER_JWT_SECRET": self.secret, "HIVENET_ROUTER_ADMIN_API_KEYS": ADMIN_KEY,
                        "HIVENET_ROUTER_AUDIT_LOG_PATH": str(self.folder / "audit.jsonl")}
         environment.update(env or {})
         self.router = self.keep(Process("router", [
-            BIN / "hivenet-router", "--http-port", http, "--metrics-port", "127.0.0.1:0", "--link-listen", link,
+            *under, BIN / "hivenet-router", "--http-port", http, "--metrics-port", "127.0.0.1:0", "--link-listen", link,
             "--disk-db-path", self.folder / "db", *tls_everywhere(), *args], self.folder, environment))
         said = self.router.ready()
         self.router.said = said

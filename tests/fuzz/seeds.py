@@ -378,6 +378,35 @@ def http_server():
     return out
 
 
+def edges():
+    """Requests of clients with and without the keys that edge_bed.hpp knows, to every route and to an engine that answers in every way."""
+    client, admin = b"sk-edge-key-of-a-client", b"edge-admin-key"
+
+    def ask(method, path, body=None, fields=b"", key=client):
+        head = method + b" " + path + b" HTTP/1.1\r\nHost: x\r\n" + (b"Authorization: Bearer " + key + b"\r\n" if key else b"") + fields
+        return head + (b"\r\n" if body is None else b"Content-Length: %d\r\n\r\n" % len(body) + body)
+
+    def chat(words=b"hi", more=b"", path=b"/v1/chat/completions", **rest):
+        return ask(b"POST", path, b'{"model":"m","messages":[{"role":"user","content":"' + words + b'"}]' + more + b"}", **rest)
+
+    stream = b',"stream":true'
+    wires = {"health": ask(b"GET", b"/health", key=b""), "ready": ask(b"HEAD", b"/health/ready", key=b""), "models": ask(b"GET", b"/v1/models"), "models-none": ask(b"GET", b"/v1/models", key=b""),
+             "models-claude": ask(b"GET", b"//v1/models/", fields=b"anthropic-version: 2023-06-01\r\n"), "model": ask(b"GET", b"/v1/models/a%2Fb"), "unknown": ask(b"GET", b"/chat/completions"), "method": ask(b"DELETE", b"/v1/models"),
+             "preflight": b"OPTIONS /v1/models HTTP/1.1\r\nHost: x\r\nOrigin: https://page.example\r\nAccess-Control-Request-Method: POST\r\n\r\n", "origin": ask(b"GET", b"/v1/models", fields=b"Origin: https://page.example\r\n"),
+             "guesses": ask(b"GET", b"/v1/models", key=b"guess") * 7 + ask(b"GET", b"/v1/models"), "guesses-both": (ask(b"GET", b"/v1/models", key=b"a") + ask(b"GET", b"/admin/x", key=b"b")) * 4, "two-keys": ask(b"GET", b"/v1/models", fields=b"x-api-key: other\r\n"), "same-key": ask(b"GET", b"/v1/models", fields=b"x-api-key: " + client + b"\r\n"),
+             "bare-key": b"GET /v1/models HTTP/1.1\r\nHost: x\r\nauthorization: " + client + b"\r\n\r\n", "basic": b"GET /v1/models HTTP/1.1\r\nHost: x\r\nAuthorization: Basic eDp5\r\n\r\n", "admin": ask(b"GET", b"/admin/x", key=admin), "admin-client": ask(b"GET", b"/admin/x"), "admin-none": ask(b"PUT", b"/admin/x", b"abc", key=b""), "admin-put": ask(b"PUT", b"/admin/x?a=b", b"abc", key=admin), "client-admin": ask(b"GET", b"/v1/models", key=admin),
+             "chat": chat(), "chat-stream": chat(more=stream), "chat-none": chat(key=b""), "chat-1.0": chat().replace(b"HTTP/1.1", b"HTTP/1.0"), "chat-two": chat() + chat(more=stream) + ask(b"GET", b"/health"), "chat-user": chat(more=b',"max_tokens":5,"user":"u","stream_options":{"include_usage":true},"stream":true'),
+             "messages": chat(path=b"/v1/messages", more=b',"max_tokens":3'), "completions": chat(path=b"/v1/completions", more=b',"prompt":"p"'), "responses": chat(path=b"/v1/responses", more=b',"input":"p"'), "embeddings": chat(path=b"/v1/embeddings", more=b',"input":"p"'), "count": chat(path=b"/v1/messages/count_tokens"),
+             "other-model": ask(b"POST", b"/v1/chat/completions", b'{"model":"n","messages":[]}'), "no-model": ask(b"POST", b"/v1/chat/completions", b"{}"), "twice": ask(b"POST", b"/v1/chat/completions", b'{"model":"m","model":"n"}'), "broken": ask(b"POST", b"/v1/chat/completions", b'{"model":'), "large": ask(b"POST", b"/v1/chat/completions", b'{"model":"m","x":"' + b"x" * 3000 + b'"}'),
+             "too-large": b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + client + b"\r\nContent-Length: 5000\r\n\r\nabc", "expect": chat(fields=b"Expect: 100-continue\r\n"), "expect-none": chat(key=b"", fields=b"Expect: 100-continue\r\n"), "half": chat()[:-5], "smuggled": chat(fields=CHUNKED[:-2]), "two-lengths": chat(fields=b"Content-Length: 3\r\n"),
+             "chunked": b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + client + b"\r\n" + CHUNKED + b"11\r\n{\"model\":\"m\",\"a\r\n4\r\n\":1}\r\n0\r\n\r\n", "bad-chunk": b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + client + b"\r\n" + CHUNKED + b"zz\r\n",
+             "id": ask(b"GET", b"/v1/models", fields=b"X-Request-ID: 0b5f6c1e-aaaa-4000-8000-000000000001\r\n"), "id-odd": ask(b"GET", b"/v1/models", fields=b"X-Request-ID: a'b\r\n"), "forwarded": ask(b"GET", b"/v1/models", fields=b"X-Forwarded-For: 1.2.3.4\r\nForwarded: for=1.2.3.4\r\n"), "no-request": b"no request\r\n\r\n", "form": ask(b"POST", b"/v1/chat/completions", b"--b\r\n\r\n--b--", fields=b"Content-Type: multipart/form-data; boundary=b\r\n")}
+    for what in (b"fails", b"refuses", b"cuts", b"hangs", b"is-lost"):
+        for name, more in (("", b""), ("-stream", stream)):
+            wires[f"engine-{what.decode()}{name}"] = chat(b"engine-" + what, more) + ask(b"GET", b"/health")
+    return {name: bytes([i & 1, i & 255]) + wire for i, (name, wire) in enumerate(wires.items())}
+
+
 def http_client():
     out = {}
     for i, (name, wire) in enumerate(answers().items()):
@@ -499,7 +528,7 @@ def key_entries():
 TARGETS = {
     "translate": translations, "usage_ask": usage_ask, "form": forms, "credential": credentials, "auth_file": auth_files, "key_entry": key_entries,
     "http_request_head": request_heads, "http_answer_head": answers, "http_body": bodies, "request_json": request_json, "sse": streams, "usage_json": usage_json, "yaml": yaml, "policy": policies, "settings": settings, "link_record": link_records,
-    "link_message": link_messages, "identity": identities, "engine_vllm": lambda: engine("vllm"), "engine_llamacpp": lambda: engine("llamacpp"), "engine_openai": lambda: engine("openai"), "route": routes, "address": addresses, "http_server": http_server, "http_client": http_client,
+    "link_message": link_messages, "identity": identities, "engine_vllm": lambda: engine("vllm"), "engine_llamacpp": lambda: engine("llamacpp"), "engine_openai": lambda: engine("openai"), "route": routes, "address": addresses, "http_server": http_server, "http_client": http_client, "edge": edges,
     "link_session": link_session, "plugin_answer": plugin_answers,
 }
 

@@ -1,0 +1,103 @@
+// Every request that reaches a worker leaves one record, whatever becomes of it, and nothing behind.
+#include <gmock/gmock.h>
+
+#include "gateway/edge_bed.hpp"
+
+namespace hive::gateway {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+struct edge : ::testing::Test {
+  static std::string with_body(const std::string &head, const std::string &body) {
+    return head + "Host: x\r\nAuthorization: Bearer " + testing::client_secret + "\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
+  }
+  static std::string chat(const std::string &words, bool stream = false) {
+    return with_body("POST /v1/chat/completions HTTP/1.1\r\nCookie: a=b\r\nX-Api-Key: " + std::string(testing::client_secret) + "\r\n",
+                     R"({"model":"m","stream":)" + std::string(stream ? "true" : "false") + R"(,"messages":[{"role":"user","content":")" + words + "\"}]}");
+  }
+  static std::string get(const std::string &path, const std::string &fields = "") {
+    return "GET " + path + " HTTP/1.1\r\nHost: x\r\n" + fields + "\r\n";
+  }
+  testing::edge_bed bed;
+};
+
+TEST_F(edge, each_request_has_one_record_with_the_status_that_was_sent) {
+  const std::string key = std::string("Authorization: Bearer ") + testing::client_secret + "\r\n";
+  const std::string admin = std::string("Authorization: Bearer ") + testing::admin_secret + "\r\n";
+  const struct { std::string wire; int status; ended how; const char *route, *tenant; } cases[] = {
+      {get("/health"), 200, ended::completed, "/health", ""},
+      {get("/v1/models", key), 200, ended::completed, "/v1/models", "edge"},
+      {get("/v1/models"), 401, ended::rejected_auth, "/v1/models", ""},
+      {get("/v1/models", admin), 401, ended::rejected_auth, "/v1/models", ""},
+      {get("/admin/x", key), 401, ended::rejected_auth, "/admin/edge", ""},
+      {get("/admin/x", admin), 200, ended::completed, "/admin/edge", "admin"},
+      {get("/nothing"), 404, ended::rejected_request, "unmatched", ""},
+      {"PATCH /v1/models HTTP/1.1\r\nHost: x\r\n\r\n", 405, ended::rejected_request, "unmatched", ""},
+      {"no request\r\n\r\n", 400, ended::rejected_request, "unmatched", ""},
+      {chat("hello"), 200, ended::completed, "/v1/chat/completions", "edge"},
+      {chat("hello", true), 200, ended::completed, "/v1/chat/completions", "edge"},
+      {chat("engine-fails"), 502, ended::engine_error, "/v1/chat/completions", "edge"},
+      {chat("engine-refuses"), 400, ended::rejected_by_engine, "/v1/chat/completions", "edge"},
+      {chat("engine-cuts", true), 200, ended::engine_error, "/v1/chat/completions", "edge"},
+      {chat(std::string(5000, 'x')), 413, ended::rejected_request, "/v1/chat/completions", "edge"},
+      {with_body("POST /v1/chat/completions HTTP/1.1\r\n", "{"), 400, ended::rejected_request, "/v1/chat/completions", "edge"},
+  };
+  for (const auto &c : cases) {
+    bed.forget();
+    const std::string answer = bed.ask(c.wire);
+    EXPECT_THAT(answer, StartsWith("HTTP/1.1 " + std::to_string(c.status) + " ")) << c.wire;
+    ASSERT_EQ(bed.records.all.size(), 1u) << c.wire;
+    const auto &r = bed.records.all[0];
+    EXPECT_EQ(bed.records.started, 1u) << c.wire;
+    EXPECT_EQ(r.status, c.status) << c.wire;
+    EXPECT_EQ(to_string(r.how), to_string(c.how)) << c.wire;
+    EXPECT_EQ(r.route, c.route) << c.wire;
+    EXPECT_EQ(r.tenant, c.tenant) << c.wire;
+    EXPECT_EQ(r.client, "192.0.2.1");
+    EXPECT_THAT(answer, HasSubstr("X-Request-ID: " + r.request_id + "\r\n"));
+    EXPECT_TRUE(bed.at_rest()) << c.wire;
+  }
+  EXPECT_FALSE(bed.behind.saw_credential) << "a client's credentials end here";
+}
+
+TEST_F(edge, a_client_that_leaves_has_its_record_too) {
+  bed.ask(chat("engine-hangs"));
+  ASSERT_EQ(bed.records.all.size(), 1u);
+  EXPECT_EQ(bed.records.all[0].status, 499);
+  EXPECT_TRUE(bed.at_rest());
+}
+
+// Naive variant: the record is written by who answers; this one never did.
+TEST_F(edge, a_handler_that_throws_leaves_a_record_of_500_with_the_id_of_its_answer) {
+  bed.admin.broken = true;
+  const std::string answer = bed.ask(get("/admin/x", std::string("Authorization: Bearer ") + testing::admin_secret + "\r\n"));
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 500 "));
+  EXPECT_THAT(answer, HasSubstr(R"("code":"backend_error")"));
+  ASSERT_EQ(bed.records.all.size(), 1u);
+  const auto &r = bed.records.all[0];
+  EXPECT_EQ(r.status, 500);
+  EXPECT_EQ(to_string(r.how), "failed");
+  EXPECT_EQ(r.client, "192.0.2.1");
+  EXPECT_EQ(bed.records.started, 1u);
+  EXPECT_THAT(answer, HasSubstr("X-Request-ID: " + r.request_id + "\r\n"));
+  EXPECT_TRUE(bed.at_rest());
+}
+
+// Naive variants: only one of the two surfaces counts, or a right key ends the wait and so tells that it was one.
+TEST_F(edge, both_surfaces_make_an_address_wait_that_guesses_keys) {
+  for (int i = 0; i < 5; ++i)
+    EXPECT_THAT(bed.ask(get(i % 2 == 0 ? "/v1/models" : "/admin/x", "Authorization: Bearer guess-" + std::to_string(i) + "\r\n")), StartsWith("HTTP/1.1 401 "));
+  for (const char *path : {"/v1/models", "/admin/x"})
+    for (const char *secret : {testing::client_secret, testing::admin_secret, "guess"}) {
+      const std::string answer = bed.ask(get(path, std::string("Authorization: Bearer ") + secret + "\r\n"));
+      EXPECT_THAT(answer, StartsWith("HTTP/1.1 429 ")) << path;
+      EXPECT_THAT(answer, HasSubstr("\r\nRetry-After: ")) << path;
+    }
+  EXPECT_THAT(bed.ask(get("/health")), StartsWith("HTTP/1.1 200 "));
+}
+
+}  // namespace
+}  // namespace hive::gateway
