@@ -10,6 +10,14 @@ namespace hive::agent {
 
 namespace {
 constexpr uint64_t deadline_grace_ns = 2 * ns_per_s;
+
+// Anywhere in the value of Content-Type, in any case.
+bool names_events(std::string_view type) {
+  constexpr std::string_view events = "text/event-stream";
+  for (size_t at = 0; at + events.size() <= type.size(); ++at)
+    if (iequals(type.substr(at, events.size()), events)) return true;
+  return false;
+}
 }  // namespace
 
 bool slot_count::take() {
@@ -91,7 +99,7 @@ class proxied_request final : public link::agent_stream_events, private http::ca
     owner_.slots_.last_engine_byte_ns.store(now_ns(), std::memory_order_relaxed);
     status_ = head.status;
     const http::field *type = http::find_field(head.fields, "content-type");
-    const bool events = type != nullptr && lower(type->value).find("text/event-stream") != std::string::npos;
+    const bool events = type != nullptr && names_events(type->value);
     if (head.status == 200 && (events || !buffered_head_)) {
       mode_ = mode::relay;
       if (events && release_at_head_) free_slot();
@@ -104,6 +112,7 @@ class proxied_request final : public link::agent_stream_events, private http::ca
       return stream_.head({head.status, fields}, events);
     }
     mode_ = head.status == 200 ? mode::hold : mode::error;
+    fields_.reserve(head.fields.size() + 1);
     for (const http::field &f : head.fields) fields_.emplace_back(f.name, f.value);
     if (mode_ == mode::hold && owner_.codec_.usage_in_characters()) fields_.emplace_back(":usage", "characters");
   }
@@ -157,6 +166,7 @@ class proxied_request final : public link::agent_stream_events, private http::ca
 
   void release_held() {
     std::vector<http::field> fields;
+    fields.reserve(fields_.size());
     for (const auto &[name, value] : fields_) fields.push_back({name, value});
     stream_.head({status_, fields}, false);
     mode_ = mode::relay;

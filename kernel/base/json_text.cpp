@@ -33,18 +33,26 @@ void append_escape(std::string &out, unsigned char byte) {
 
 bool is_plain_json(std::string_view text) {
   constexpr uint64_t ones = 0x0101010101010101, tops = 0x8080808080808080;
-  const auto zero_byte = [](uint64_t w) { return (w - ones) & ~w & tops; };
-  const auto bad = [&](uint64_t w) {
-    return (w & tops) | ((w - 0x20 * ones) & ~w & tops) | zero_byte(w ^ ('"' * ones)) | zero_byte(w ^ ('\\' * ones)) | zero_byte(w ^ (0x7f * ones));
+  // A borrow or a carry out of a byte marks its neighbour at most where a bad byte is anyway. Adding one finds 0x7f.
+  const auto bad = [](uint64_t w) {
+    const uint64_t quote = w ^ ('"' * ones), slash = w ^ ('\\' * ones);
+    return w | (w + ones) | (w - 0x20 * ones) | ((quote - ones) & ~quote) | ((slash - ones) & ~slash);
   };
+  const char *p = text.data();
+  size_t left = text.size();
   uint64_t found = 0, word;
-  for (; text.size() >= sizeof word; text.remove_prefix(sizeof word)) {
-    std::memcpy(&word, text.data(), sizeof word);
-    found |= bad(word);
+  if (left >= sizeof word) {
+    for (; left > sizeof word; p += sizeof word, left -= sizeof word) {
+      std::memcpy(&word, p, sizeof word);
+      found |= bad(word);
+    }
+    std::memcpy(&word, p + left - sizeof word, sizeof word);  // some bytes of it twice
+    return ((found | bad(word)) & tops) == 0;
   }
-  word = 0x2020202020202020;
-  if (!text.empty()) std::memcpy(&word, text.data(), text.size());
-  return (found | bad(word)) == 0;
+  word = 0;
+  for (; left > 0; --left) word = word << 8 | static_cast<unsigned char>(*p++);
+  for (left = sizeof word - text.size(); left > 0; --left) word = word << 8 | ' ';
+  return (bad(word) & tops) == 0;
 }
 
 size_t utf8_sequence(std::string_view text) {

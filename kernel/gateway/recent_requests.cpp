@@ -1,6 +1,6 @@
 #include "gateway/recent_requests.hpp"
 
-#include <utility>
+#include <iterator>
 
 namespace hive::gateway {
 
@@ -13,12 +13,15 @@ constexpr size_t most_text = 256;  // of a caller's word; an id that long is no 
 void recent_requests::add(const request_record &r) {
   if (!r.inference || ring_.empty()) return;
   const std::lock_guard lock(mutex_);
-  recent_request &e = ring_[next_];
+  entry &e = ring_[next_];
   next_ = (next_ + 1) % ring_.size();
-  const std::pair<std::string *, std::string_view> texts[] = {{&e.request_id, r.request_id}, {&e.route, r.route}, {&e.model, r.model},
-                                                              {&e.tenant, r.tenant},         {&e.agent, r.agent}, {&e.step, r.step},
-                                                              {&e.error_code, r.error_code}};
-  for (const auto &[to, from] : texts) to->assign(from.substr(0, most_text));
+  const std::string_view texts[] = {r.request_id, r.route, r.model, r.tenant, r.agent, r.step, r.error_code};
+  e.texts.clear();
+  for (size_t i = 0; i < std::size(texts); ++i) {
+    const std::string_view text = texts[i].substr(0, most_text);
+    e.lengths[i] = static_cast<uint16_t>(text.size());
+    e.texts += text;
+  }
   e.how = r.how;
   e.status = r.status;
   e.streaming = r.streaming;
@@ -34,8 +37,16 @@ std::optional<recent_request> recent_requests::find(std::string_view request_id)
   if (request_id.empty()) return {};
   const std::lock_guard lock(mutex_);
   for (size_t k = 1; k <= ring_.size(); ++k) {
-    const recent_request &e = ring_[(next_ + ring_.size() - k) % ring_.size()];
-    if (e.request_id == request_id) return e;
+    const entry &e = ring_[(next_ + ring_.size() - k) % ring_.size()];
+    std::string_view rest = e.texts;
+    if (rest.substr(0, e.lengths[0]) != request_id) continue;
+    recent_request found{e, {}, {}, {}, {}, {}, {}, {}};
+    std::string *const texts[] = {&found.request_id, &found.route, &found.model, &found.tenant, &found.agent, &found.step, &found.error_code};
+    for (size_t i = 0; i < std::size(texts); ++i) {
+      *texts[i] = rest.substr(0, e.lengths[i]);
+      rest.remove_prefix(e.lengths[i]);
+    }
+    return found;
   }
   return {};
 }

@@ -3,6 +3,7 @@
 // Any thread; the lock is held for one copy.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <mutex>
 #include <optional>
@@ -14,14 +15,8 @@
 
 namespace hive::gateway {
 
-struct recent_request {
-  std::string request_id;
-  std::string route;          // label
-  std::string model;
-  std::string tenant;
-  std::string agent;          // of the last attempt; "" = none was made
-  std::string step;
-  std::string error_code;
+// Of one request, all but its texts.
+struct recent_facts {
   ended how = ended::completed;
   int status = 0;
   bool streaming = false;
@@ -33,6 +28,16 @@ struct recent_request {
   uint64_t declared_output_tokens = 0;  // 0 = none was
 };
 
+struct recent_request : recent_facts {
+  std::string request_id;
+  std::string route;          // label
+  std::string model;
+  std::string tenant;
+  std::string agent;          // of the last attempt; "" = none was made
+  std::string step;
+  std::string error_code;
+};
+
 class recent_requests {
  public:
   explicit recent_requests(size_t most) : ring_(most) {}
@@ -42,8 +47,15 @@ class recent_requests {
   size_t room() const { return ring_.size(); }
 
  private:
+  // The texts behind each other, in the order of recent_request: an entry is written once in a long while, when nothing of it is
+  // in any cache, so it is kept in few lines.
+  struct entry : recent_facts {
+    std::array<uint16_t, 7> lengths{};
+    std::string texts;
+  };
+
   mutable std::mutex mutex_;
-  std::vector<recent_request> ring_;
+  std::vector<entry> ring_;
   size_t next_ = 0;
 };
 

@@ -36,6 +36,29 @@ TEST(recent_requests, are_those_for_engines_and_an_empty_id_finds_none) {
   EXPECT_FALSE(none.find("a"));
 }
 
+// The texts of an entry stand behind each other: none may run into the next, the empty ones between them included.
+TEST(recent_requests, give_every_text_back_as_it_was) {
+  recent_requests kept(2);
+  for (int round = 0; round < 3; ++round) {  // an entry that is written over, too
+    request_record r = record_of("an-id");
+    r.route = "/v1/chat/completions";
+    r.tenant = "acme";
+    r.agent = round == 1 ? "" : "peer";
+    r.error_code = round == 1 ? "no_capacity" : "";
+    kept.add(r);
+    const auto found = kept.find("an-id");
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->request_id, "an-id");
+    EXPECT_EQ(found->route, "/v1/chat/completions");
+    EXPECT_EQ(found->model, "qwen");
+    EXPECT_EQ(found->tenant, "acme");
+    EXPECT_EQ(found->agent, r.agent);
+    EXPECT_EQ(found->step, "");
+    EXPECT_EQ(found->error_code, r.error_code);
+  }
+  EXPECT_FALSE(kept.find("an-id/v1/chat/completions"));
+}
+
 TEST(recent_requests, cut_a_callers_words) {
   recent_requests kept(1);
   request_record r = record_of("a");

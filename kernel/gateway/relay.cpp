@@ -200,12 +200,12 @@ void relay::dispatch() {
   fields.push_back({"accept-encoding", "identity"});
 
   link::open_request open;
-  std::string target(route_.engine_path.empty() ? route_.path : route_.engine_path);
+  open.target = route_.engine_path.empty() ? route_.path : route_.engine_path;
+  std::string with_query;
   if (!exchange_.head().query.empty()) {
-    target += '?';
-    target += exchange_.head().query;
+    with_query.append(open.target).append("?").append(exchange_.head().query);
+    open.target = with_query;
   }
-  open.target = target;
   open.request_id = request_id_;
   open.model = scan_.model;
   open.route = route_.label;
@@ -216,8 +216,7 @@ void relay::dispatch() {
   open.body = body_;
 
   link::stream_failure why;
-  const std::string peer = agent_;
-  stream_ = context_.hub->open(peer, open, *this, std::make_unique<slot_keeper>(take_lease()), why);
+  stream_ = context_.hub->open(agent_, open, *this, std::make_unique<slot_keeper>(take_lease()), why);
   if (stream_) {
     if (way_in_) way_in_->reached_agent();
     if (quota_) quota_->reached();

@@ -21,6 +21,7 @@ link::usage usage_of(const http::token_usage &found) { return {found.prompt, fou
 }  // namespace
 
 void relay::collect_engine_headers(std::span<const http::field> fields) {
+  engine_fields_.reserve(fields.size());
   for (const http::field &f : fields) {
     if (f.name == ":class") engine_class_ = f.value;
     else if (f.name == ":message") engine_message_ = f.value;

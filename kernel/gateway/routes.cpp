@@ -114,8 +114,9 @@ std::vector<route> extra_rows(std::span<const config::allowed_route> allowed) {
 route_match find_route(std::string_view method, std::string_view path, std::span<const route> extra) {
   route_match match;
   const bool admin = path.substr(0, 6) == "/admin";
+  const bool untidy = path.ends_with('/') || path.find("//") != std::string_view::npos;
   std::string tidy;
-  if (!admin) {
+  if (!admin && untidy) {
     // A model id may hold slashes of its own: only what stands before it is tidied.
     const std::string_view models = "/v1/models/";
     tidy = squeezed(path);

@@ -157,7 +157,7 @@ std::string request_id_of(const http::request_head &head) {
 }  // namespace
 
 void worker::take(http::exchange &exchange, part which) {
-  const std::string request_id = request_id_of(exchange.head());
+  std::string request_id = request_id_of(exchange.head());
   if (which != part::admin) {
     if (const std::string lines = cors_.lines_for(exchange.head()); !lines.empty()) exchange.add_fields(lines);
     if (cors_.is_preflight(exchange.head())) return answer_preflight(exchange, request_id);
@@ -211,7 +211,7 @@ void worker::take(http::exchange &exchange, part which) {
   }
   if (draining_)
     return refuse(exchange, r.label, request_id, speaks, make_error("shutting_down", "the router is shutting down", "router", 1), {}, who.get());
-  auto next = std::make_unique<relay>(context_, exchange, r, request_id, std::move(who));
+  auto next = std::make_unique<relay>(context_, exchange, r, std::move(request_id), std::move(who));
   relay &started = *next;
   exchange.serve(std::move(next));
   started.start();

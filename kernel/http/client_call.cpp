@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <boost/asio/buffer.hpp>
+#include <charconv>
 #include <cstring>
 #include <utility>
 
@@ -141,7 +142,9 @@ running_call::running_call(std::shared_ptr<client::impl> c, call_request request
     head.append(f.name).append(": ").append(f.value).append("\r\n");
   }
   if (request_.content_length > 0 || request_.method == "POST" || request_.method == "PUT" || request_.method == "PATCH") {
-    head += "Content-Length: " + std::to_string(request_.content_length) + "\r\n";
+    char digits[24];
+    const auto end = std::to_chars(digits, digits + sizeof digits, request_.content_length).ptr;
+    head.append("Content-Length: ").append(digits, static_cast<size_t>(end - digits)).append("\r\n");
   }
   if (client_->options.requests_per_connection == 1) head += "Connection: close\r\n";
   head += "\r\n";

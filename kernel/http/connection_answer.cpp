@@ -4,6 +4,7 @@
 #include <sys/ioctl.h>
 #include <utility>
 
+#include "base/json_text.hpp"
 #include "base/text.hpp"
 #include "http/connection.hpp"
 #include "http/peer_limit.hpp"
@@ -26,6 +27,7 @@ void append_name(std::string &out, std::string_view name) {
 void append_value(std::string &out, std::string_view value) {
   const size_t at = out.size();
   out += value;
+  if (is_plain_json(value)) return;
   for (size_t i = at; i < out.size(); ++i) {
     if (out[i] == '\r' || out[i] == '\n' || out[i] == '\0') out[i] = ' ';
   }

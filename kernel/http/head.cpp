@@ -13,6 +13,8 @@ namespace {
 
 namespace beast = boost::beast;
 
+constexpr size_t usual_fields = 12;  // of an engine's answer
+
 // Collects what Beast found; the views point into the one buffer that put() was given.
 template <bool is_request>
 class collector final : public beast::http::basic_parser<is_request> {
@@ -229,6 +231,7 @@ std::optional<head_refusal> answer_head_parser::parse(std::string_view head) {
   head_.fields = std::move(kept);
   if (has_folded_line(bytes_)) return refuse("a header field is folded over several lines");
   if (std::memchr(bytes_.data(), '\0', bytes_.size()) != nullptr) return refuse("the head holds a NUL byte");
+  head_.fields.reserve(usual_fields);
   collector<false> parser(head_.fields);
   if (auto refusal = run_beast(parser, bytes_)) return refusal;
   framing_facts facts;

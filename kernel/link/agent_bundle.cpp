@@ -307,8 +307,8 @@ void agent_router_link::impl::on_turn_end() {
   for (const hive_peer peer : failing)
     if (dial_slot *s = slot_of(peer); s && s->link && s->link->peer() == peer) drop(*s->link, std::string(s->link->failing));
   // The listeners go with their streams; they may call back into nothing that is still in a table.
-  auto streams = std::exchange(buried_streams_, {});
-  streams.clear();
+  burying_.swap(buried_streams_);
+  burying_.clear();
   buried_links_.clear();
 }
 

@@ -194,7 +194,7 @@ class agent_router_link::impl final : public transport_owner, private turn_task 
   std::unordered_map<hive_peer, dial_slot *> by_peer_;
   std::vector<hive_peer> failing_;
   std::vector<std::unique_ptr<agent_channel>> buried_links_;
-  std::vector<std::unique_ptr<incoming_stream>> buried_streams_;
+  std::vector<std::unique_ptr<incoming_stream>> buried_streams_, burying_;  // the second while they go
   std::function<void()> goodbye_done_;
   callback_timer goodbye_limit_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);

@@ -1,8 +1,14 @@
 // Streams, agent side: the engine's bytes go straight into the link's frame while both windows are open; what a read
 // brought beyond that waits in the stream, and the handler is told to stop reading.
+#include <algorithm>
+
 #include "link/agent_impl.hpp"
 
 namespace hive::link {
+
+namespace {
+constexpr size_t usual_entries = 32;  // of an OPEN: ours and the header fields
+}  // namespace
 
 incoming_stream::incoming_stream(agent_router_link::impl &bundle, agent_channel &link, uint64_t id, uint32_t answer_window)
     : bundle_(bundle), link_(link), id_(id) {
@@ -16,6 +22,7 @@ void incoming_stream::begin(const record &open) {
   incoming_request request;
   std::vector<http::field> fields;
   meta_reader reader(open.meta);
+  fields.reserve(std::min<size_t>(reader.left(), usual_entries));
   std::string_view key, value;
   while (reader.next(key, value)) {
     if (!key.starts_with(':')) fields.push_back({key, value});

@@ -73,10 +73,14 @@ bool meta_writer::add(std::string_view key, std::string_view value) {
     return false;
   }
   ++count_;
-  uint8_t sizes[4];
-  put<uint16_t>(sizes, static_cast<uint16_t>(key.size()));
-  put<uint16_t>(sizes + 2, static_cast<uint16_t>(value.size()));
-  out_.append(reinterpret_cast<const char *>(sizes), 4).append(key).append(value);
+  // One growth an entry: several are written for every request.
+  const size_t at = out_.size();
+  out_.resize(at + 4 + key.size() + value.size());
+  auto *to = reinterpret_cast<uint8_t *>(out_.data()) + at;
+  put<uint16_t>(to, static_cast<uint16_t>(key.size()));
+  put<uint16_t>(to + 2, static_cast<uint16_t>(value.size()));
+  if (!key.empty()) std::memcpy(to + 4, key.data(), key.size());
+  if (!value.empty()) std::memcpy(to + 4 + key.size(), value.data(), value.size());
   out_[0] = static_cast<char>(count_ & 0xff);
   out_[1] = static_cast<char>(count_ >> 8);
   return true;
