@@ -90,10 +90,11 @@ class edge_engine final : public link::agent_link_handler {
 // A key opens it; /admin/throw breaks whoever asks whether it does.
 class edge_admin final : public admin_port {
  public:
-  bool opens(const std::string &authorization) const override {
+  std::optional<admin_caller> opens(const std::string &authorization) const override {
     if (broken) throw std::runtime_error(own_exception);
-    return tenancy::key_in(authorization) == admin_secret;
+    return tenancy::key_in(authorization) == admin_secret ? std::optional(admin_caller{}) : std::nullopt;
   }
+  uint64_t most_body_bytes(std::string_view, std::string_view) const override { return 1 << 20; }
   void handle(admin_request r, std::function<void(admin_answer)> reply) override {
     const bool open = tenancy::key_in(r.authorization) == admin_secret;
     changes += open && r.method != "GET" ? 1 : 0;
