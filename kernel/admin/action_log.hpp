@@ -1,6 +1,6 @@
 // Writes down who asked for which change under /admin and what came of it (docs/audit.md). It stands before the table of routes,
 // so that a change is covered whoever answers it: every method but GET, HEAD and OPTIONS on a path that exists, those that are
-// refused included.
+// refused included. The line is written on the thread that answers, as a rule the control thread: it never waits for the file.
 #pragma once
 
 #include <functional>

@@ -98,8 +98,10 @@ TEST_F(action_file, every_change_has_a_line_and_no_question_has) {
 TEST_F(action_file, a_key_that_was_typed_into_a_path_and_a_target_without_end_stay_out) {
   const std::string longest = "/admin/policy/models/" + std::string(5000, 'x');
   const auto lines = lines_of({{"DELETE", "/admin/api-keys/sk-hivenet-secret", "/admin/api-keys/:id", 404},
-                               {"PUT", longest.c_str(), "/admin/policy/models/*name", 400}});
-  ASSERT_EQ(lines.size(), 2u);
+                               {"PUT", longest.c_str(), "/admin/policy/models/*name", 400},
+                               {"DELETE", "/admin/api-keys/%20sk-hivenet-secret", "/admin/api-keys/:id", 400}});
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_EQ(lines[2].at("target").as_string(), "[secret]");
   EXPECT_EQ(lines[0].at("target").as_string(), "[secret]");
   EXPECT_EQ(lines[1].at("target").as_string().size(), observe::most_audit_text);
 }

@@ -9,6 +9,7 @@ namespace {
 
 // A registry of keys may hold tens of thousands of tenants; a page of them all would be of use to nobody.
 constexpr size_t most_tenants = observe::default_max_series;
+constexpr size_t most_model_rows = observe::default_max_series;  // tenants times models
 
 std::string_view or_anonymous(std::string_view name) { return name.empty() ? std::string_view("anonymous") : name; }
 
@@ -52,13 +53,22 @@ void exporter::collect_quotas(observe::exposition &out) const {
 
   const auto policies = on_.router == nullptr ? nullptr : on_.router->policies();
   out.family(observe::metric_kind::gauge, "tenant_per_model_quota_rpm_limit", "Requests a minute of a tenant to a model, of all its healthy agents");
-  for (const usage &t : tenants)
-    for (const tenancy::model_quota &q : t.models)
-      out.series(label_text({"tenant_id", "model"}, {t.tenant, q.model}),
-                 static_cast<double>(q.requests_per_minute_per_replica) * static_cast<double>(policies ? tenancy::healthy_agents(*policies, q.model) : 0));
+  const auto each_model = [&tenants](const auto &tell) {
+    size_t rows = 0;
+    for (const usage &t : tenants) {
+      if (!t.models) continue;
+      for (const tenancy::model_quota &q : *t.models) {
+        if (rows++ == most_model_rows) return;
+        tell(label_text({"tenant_id", "model"}, {t.tenant, q.model}), q);
+      }
+    }
+  };
+  each_model([&](const std::string &labels, const tenancy::model_quota &q) {
+    out.series(labels, static_cast<double>(q.requests_per_minute_per_replica) *
+                           static_cast<double>(policies ? tenancy::healthy_agents(*policies, q.model) : 0));
+  });
   out.family(observe::metric_kind::gauge, "tenant_per_model_quota_tpd_limit", "Tokens a day of a tenant on a model; 0 = no limit");
-  for (const usage &t : tenants)
-    for (const tenancy::model_quota &q : t.models) out.series(label_text({"tenant_id", "model"}, {t.tenant, q.model}), q.tokens_per_day);
+  each_model([&](const std::string &labels, const tenancy::model_quota &q) { out.series(labels, q.tokens_per_day); });
 }
 
 }  // namespace hive::admin

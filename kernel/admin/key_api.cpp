@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/clock.hpp"
+#include "base/digest.hpp"
 #include "base/text.hpp"
 #include "config/yaml.hpp"
 #include "gateway/routes.hpp"
@@ -92,6 +93,9 @@ void key_api::one(const admin_request &request, const std::string &id, const rep
   if (absent(reply)) return;
   const std::string trimmed(trim(id));
   if (const status s = tenancy::check_key_id(trimmed); !s) return reply(refused(s));
+  // Before anything tells of it: a key that was typed for its id is a secret.
+  if (registry_->keys()->find(sha256(trimmed)) != nullptr)
+    return reply(refused(fail(errc::invalid, "that is a client key and no id; name the entry by its id, and exchange the key: it stood in a path")));
   if (request.method == "PUT") return put(request, trimmed, reply);
   if (request.method == "DELETE")
     return registry_->erase(trimmed, query_value(request.query, "version"), request.asked_by(),

@@ -11,6 +11,7 @@
 namespace hive::admin {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -116,6 +117,16 @@ TEST_F(keys_of_the_admin_api, what_is_wrong_is_400_and_stores_nothing) {
     for (const char *method : {"GET", "PUT", "DELETE"}) EXPECT_THAT(one(method, id, "{\"version\":\"1\"," + fields("k") + "}", "version=1"), HasSubstr("400 ")) << id;
   EXPECT_THAT(one("DELETE", "a"), HasSubstr("400 {\"error\":\"version is required"));
   EXPECT_EQ(version(), "200 {\"version\":\"\",\"count\":0}");
+}
+
+TEST_F(keys_of_the_admin_api, a_key_is_never_taken_for_an_id) {
+  const std::string secret = "a-secret-of-a-client";
+  EXPECT_THAT(one("PUT", secret, "{\"version\":\"1\"," + fields(secret) + "}"), AllOf(HasSubstr("400 "), HasSubstr("the id is the key itself"), Not(HasSubstr(secret))));
+  ASSERT_EQ(one("PUT", "a", "{\"version\":\"1\"," + fields(secret) + "}"), "200 {\"ok\":true}");
+  for (const std::string &id : {secret, " " + secret, std::string("sk-hivenet-secret")})
+    for (const char *method : {"GET", "PUT", "DELETE"})
+      EXPECT_THAT(one(method, id, "{\"version\":\"2\"," + fields("k") + "}", "version=2"), AllOf(HasSubstr("400 "), Not(HasSubstr("secret")))) << method << id;
+  EXPECT_EQ(version(), "200 {\"version\":\"1\",\"count\":1}");
 }
 
 TEST_F(keys_of_the_admin_api, are_replaced_whole_or_not_at_all) {

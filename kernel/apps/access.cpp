@@ -24,7 +24,8 @@ void tell_loaded(const tenancy::keyring &keys) {
 
 status access::start() {
   admin_keys_ = settings_.admin_keys;
-  const tenancy::auth_document found = load_client_keys(settings_, admin_keys_);
+  secrets_ = hashes_of(settings_.secrets);
+  const tenancy::auth_document found = load_client_keys(settings_, admin_keys_, secrets_);
   if (const status s = tell(found.problems); !s) return s;
   for (const std::string &w : found.warnings) auth_log().warn("{}", w);
   keys_ = found.keys;
@@ -39,7 +40,7 @@ status access::restore(fleet::storage_thread &storage) {
   around.store = stored_.get();
   around.strict_versions = settings_.strict_key_versions;
   around.fits = [this](const tenancy::keyring &keys) {
-    if (const status s = keys_apart(keys, admin_keys_, settings_.secrets); !s) return s;
+    if (const status s = keys_apart(keys, admin_keys_, secrets_); !s) return s;
     return fits_ ? fits_(keys) : status();
   };
   around.publish = [this](ring keys, std::function<void()> everywhere) { put_to_work(std::move(keys), std::move(everywhere)); };
@@ -64,15 +65,24 @@ std::optional<bool> access::reload() {
   return s.ok();
 }
 
+status access::take_secrets(const std::vector<std::string> &secrets) {
+  std::vector<digest32> hashes = hashes_of(secrets);
+  if (const status s = admin_keys_apart(admin_keys_, hashes); !s) return s;
+  if (const status s = keys_apart(*keys_, admin_keys_, hashes); !s) return s;
+  secrets_ = std::move(hashes);
+  return {};
+}
+
 // The file that is read is the file that is judged and the one that counts.
 status access::read_again() {
-  config::admin_keys_read admin = config::join_admin_keys(settings_.given_admin_keys, settings_.admin_keys_file, settings_.secrets);
+  config::admin_keys_read admin = config::join_admin_keys(settings_.given_admin_keys, settings_.admin_keys_file, {});
+  if (const status s = admin_keys_apart(admin.keys, secrets_); !s) admin.problems.push_back(s.at("admin API keys"));
   if (const status s = tell(admin.problems); !s) return s;
-  const tenancy::auth_document found = load_client_keys(settings_, admin.keys);
+  const tenancy::auth_document found = load_client_keys(settings_, admin.keys, secrets_);
   if (const status s = tell(found.problems); !s) return s;
   if (const status s = may_become(found); !s) return s;
   if (registry_) {
-    if (const status s = keys_apart(*registry_->keys(), admin.keys, settings_.secrets); !s) return s;
+    if (const status s = keys_apart(*registry_->keys(), admin.keys, secrets_); !s) return s;
   } else if (fits_) {
     if (const status s = fits_(*found.keys); !s) return s;
   }

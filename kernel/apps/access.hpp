@@ -21,7 +21,7 @@ class access {
   // Both outlive this.
   access(const config::router_settings &settings, loop &control) : settings_(settings), control_(control) {}
 
-  // Reads the files. An error stops the start.
+  // Reads the files. An error stops the start. Of the settings' shared secrets hashes are kept: their text is not needed afterwards.
   status start();
   // In mode dynamic takes up the keys that the admin API wrote before; waits for the storage, which outlives this.
   status restore(fleet::storage_thread &);
@@ -34,6 +34,10 @@ class access {
   // SIGHUP: the files again, in mode dynamic those of the admin keys alone. Nothing changes unless all of them are good; the log says
   // what came of it. Whether they were; empty when there is no file to read.
   std::optional<bool> reload();
+
+  // SIGHUP: the shared secrets of the agents, read again. From now on new keys are judged beside these; one that is a key already is
+  // refused, and those of before count on. To be asked before the hubs get them.
+  status take_secrets(const std::vector<std::string> &);
 
   // Once a second: frees the keys that were replaced and that no request began with any more. Here, because a worker that let go of the
   // last of them would stand still for as long as tens of thousands of keys take.
@@ -53,6 +57,7 @@ class access {
   ring keys_;
   std::vector<ring> retired_;
   std::vector<config::admin_key> admin_keys_;
+  std::vector<digest32> secrets_;                // of the shared secrets in force
   std::unique_ptr<tenancy::stored_keys> stored_;
   std::unique_ptr<tenancy::key_registry> registry_;
   std::function<status(const tenancy::keyring &)> fits_;

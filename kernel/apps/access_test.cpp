@@ -12,6 +12,7 @@ namespace {
 using tenancy::auth_mode;
 
 const std::string client = "sk-client-key-of-the-access-tests", admin = "admin-key-of-the-access-tests-000001", other = "admin-key-of-the-access-tests-000002";
+const std::string secret = "shared-secret-of-the-access-tests-0001", rotated = "shared-secret-of-the-access-tests-0002";
 
 std::string listed(const std::string &key) {
   return "api:\n  mode: api-key\n  keys:\n    - {key_hash: " + sha256_hex(key) + ", metadata: {name: n, owner: o}}\n";
@@ -119,6 +120,58 @@ TEST_F(who_may_come_in, a_mode_that_lives_on_the_admin_api_needs_an_admin_key) {
   settings.dynamic_keys = true;
   access by_variable(settings, control);
   EXPECT_THAT(by_variable.start().text(), ::testing::HasSubstr("HIVENET_ROUTER_AUTH_MODE: api.mode is dynamic, but there is no admin key"));
+}
+
+// A variant that goes on comparing with the secrets of the start lets the new one serve as a key, and keeps the old one from it.
+TEST_F(who_may_come_in, keys_are_judged_beside_the_shared_secrets_of_the_moment) {
+  settings.secrets = {secret};
+  ASSERT_TRUE(start(listed(client), admin + "\n").ok());
+  settings.secrets.clear();  // as the router wipes them
+  EXPECT_FALSE(reload(listed(secret), admin + "\n"));
+  EXPECT_FALSE(reload(listed(client), secret + "\n"));
+  ASSERT_TRUE(doors->take_secrets({rotated, secret}).ok());
+  for (const std::string &each : {rotated, secret}) {
+    EXPECT_FALSE(reload(listed(each), admin + "\n"));
+    EXPECT_FALSE(reload(listed(client), each + "\n"));
+  }
+  ASSERT_TRUE(doors->take_secrets({rotated}).ok());
+  EXPECT_FALSE(reload(listed(rotated), admin + "\n"));
+  EXPECT_FALSE(reload(listed(client), "ro:" + rotated + "\n"));
+  EXPECT_TRUE(reload(listed(secret), admin + "\n")) << "it is a secret no more";
+}
+
+TEST_F(who_may_come_in, shared_secrets_that_are_a_key_are_refused_and_those_of_before_count_on) {
+  settings.secrets = {secret};
+  ASSERT_TRUE(start(listed(client), admin + "\n").ok());
+  EXPECT_THAT(doors->take_secrets({rotated, admin}).text(), ::testing::HasSubstr("an admin key is also the agents' shared secret"));
+  EXPECT_THAT(doors->take_secrets({client, rotated}).text(), ::testing::HasSubstr("a client key is also the agents' shared secret"));
+  EXPECT_FALSE(reload(listed(secret), admin + "\n"));
+  ASSERT_TRUE(reload(listed(rotated), other + "\n")) << "nothing of what was refused counts";
+  EXPECT_FALSE(doors->take_secrets({rotated}).ok()) << "a key that came after the start";
+  EXPECT_FALSE(doors->take_secrets({other}).ok());
+  EXPECT_TRUE(doors->take_secrets({client, admin}).ok()) << "they are keys no more";
+}
+
+TEST_F(who_may_come_in, keys_of_the_admin_api_are_judged_beside_the_shared_secrets_of_the_moment) {
+  settings.key_store = false;
+  settings.secrets = {secret};
+  ASSERT_TRUE(start("api: {mode: dynamic}\n", admin + "\n").ok());
+  fleet::storage_thread unused{fleet::storage_ref{}};
+  ASSERT_TRUE(doors->restore(unused).ok());
+  const auto put = [&](const std::string &key) {
+    tenancy::key_entry entry;
+    entry.key.id = "one";
+    entry.key.hash = sha256(key);
+    status answer = fail(errc::unavailable, "no answer");
+    doors->registry()->put(std::move(entry), "1", "a test", [&](const status &s) { answer = s; });
+    return answer.ok();
+  };
+  EXPECT_FALSE(put(secret));
+  ASSERT_TRUE(doors->take_secrets({rotated}).ok());
+  EXPECT_FALSE(put(rotated));
+  EXPECT_TRUE(put(secret));
+  EXPECT_FALSE(doors->take_secrets({rotated, secret}).ok()) << "it is a client key now";
+  EXPECT_FALSE(reload("api: {mode: dynamic}\n", rotated + "\n"));
 }
 
 TEST_F(who_may_come_in, without_files_there_is_nothing_to_reload) {

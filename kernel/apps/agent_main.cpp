@@ -7,6 +7,7 @@
 #include <iostream>
 #include <optional>
 #include <thread>
+#include <utility>
 
 #include "agent/runtime.hpp"
 #include "apps/agent_options.hpp"
@@ -14,6 +15,7 @@
 #include "apps/plugin_host.hpp"
 #include "apps/program.hpp"
 #include "config/load.hpp"
+#include "link/auth.hpp"
 #include "observe/log.hpp"
 
 namespace {
@@ -23,8 +25,8 @@ using namespace hive;
 // The agent process, in the order in which its parts live and die.
 class agent_app {
  public:
-  explicit agent_app(const config::agent_settings &s, link::identity identity)
-      : settings_(s), identity_(std::move(identity)), host_(control_, nullptr, nullptr) {}
+  explicit agent_app(config::agent_settings s, link::identity identity)
+      : settings_(std::move(s)), identity_(std::move(identity)), host_(control_, nullptr, nullptr) {}
 
   ~agent_app() {
     control_.stop();
@@ -50,7 +52,6 @@ class agent_app {
       if (!transport) return transport.why().at("transport");
       agent::router_target target;
       target.options.router = address;
-      target.options.secrets = settings_.secrets;
       for (const std::string &id : settings_.router_ids) {
         const auto key = link::curve_key_of(id);
         if (!key) return key.why().at("router-id " + id);
@@ -63,6 +64,8 @@ class agent_app {
     for (size_t i = 0; i < transports_.size(); ++i)
       transports_[i]->on_request_pump([](void *p) { static_cast<pump *>(p)->half->request_pump(static_cast<pump *>(p)->router); },
                                       &pumps_[i]);
+    runtime_->half(0).set_secrets(settings_.secrets);  // which makes keys of them and wipes its copies
+    link::wipe(settings_.secrets);
     return {};
   }
 
@@ -97,7 +100,10 @@ class agent_app {
       if (secrets && secrets->empty()) secrets = fail(errc::invalid, "there is none any more");
       if (!secrets) return observe::log("agent").error("the shared secrets stay as they were: {}", secrets.why().text());
       observe::log("agent").info("{} shared secret(s) read again", secrets->size());
-      data_.post([this, found = *std::move(secrets)] { runtime_->half(0).set_secrets(found); });
+      data_.post([this, found = *std::move(secrets)]() mutable {
+        runtime_->half(0).set_secrets(found);
+        link::wipe(found);
+      });
     });
   }
 
@@ -106,7 +112,7 @@ class agent_app {
     size_t router;
   };
 
-  const config::agent_settings settings_;
+  config::agent_settings settings_;  // as they were at the start, but for the shared secrets, which are gone after it
   const link::identity identity_;
   loop control_, data_;
   plugins::component_registry plugins_;
@@ -119,7 +125,7 @@ class agent_app {
   std::thread control_thread_;
 };
 
-int serve(const config::agent_settings &settings, const std::vector<std::string> &warnings) {
+int serve(config::agent_settings settings, const std::vector<std::string> &warnings) {
   auto identity = link::load_or_create_identity(settings.identity_path);
   std::optional<link::identity_lock> lock;
   if (identity) {
@@ -139,7 +145,7 @@ int serve(const config::agent_settings &settings, const std::vector<std::string>
   if (!identity) {
     observe::log("agent").critical("identity: {}", identity.why().text());
   } else {
-    agent_app app(settings, *identity);
+    agent_app app(std::move(settings), *identity);
     if (const status s = app.start(); !s) {
       observe::log("agent").critical("cannot start: {}", s.text());
     } else {
@@ -164,5 +170,5 @@ int main(int argc, char **argv) {
   }
   if (!loaded.rest.empty())
     return apps::run_command("hivenet-agent", loaded.rest, apps::plugin_places(loaded.settings), "there is: plugins list|show|check");
-  return serve(loaded.settings, loaded.warnings);
+  return serve(std::move(loaded.settings), loaded.warnings);
 }

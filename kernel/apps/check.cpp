@@ -68,7 +68,7 @@ std::vector<status> judge(const config::router_settings &s, std::vector<std::str
   routing::policy_set policies;
   if (const auto files = routing::read_policy_files(policy_places_of(s)); !files) problems.push_back(files.why());
   else if (known) policies = judge_policies(*files, s.strict_policy, registry, known, problems, warnings);
-  const tenancy::auth_document auth = load_client_keys(s, s.admin_keys);
+  const tenancy::auth_document auth = load_client_keys(s, s.admin_keys, hashes_of(s.secrets));
   warnings.insert(warnings.end(), auth.warnings.begin(), auth.warnings.end());
   problems.insert(problems.end(), auth.problems.begin(), auth.problems.end());
   if (auth.keys)

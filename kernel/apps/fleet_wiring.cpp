@@ -29,7 +29,7 @@ void hub_control::set_denied(const std::vector<link::key32> &keys) {
 
 void hub_control::set_secrets(const std::vector<std::string> &secrets) {
   for (const hub_place &each : hubs_)
-    each.home->post([hub = each.hub, secrets] { hub->set_secrets(secrets); });
+    each.home->post([hub = each.hub, secrets = secrets]() mutable { hub->set_secrets(std::move(secrets)); });  // which wipes what it gets
 }
 
 std::optional<fleet::roster_refusal> fleet_directory::judge(std::string_view peer_id, std::string_view metadata_json) const {

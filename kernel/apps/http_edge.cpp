@@ -8,18 +8,20 @@ namespace {
 
 // Operators and their tools are few; strangers who find their port may not take the clients' descriptors.
 constexpr size_t most_own_connections = 256;
+constexpr size_t most_of_an_address = 32;  // of those: one stranger may not take them all
+
+bool is_loopback(std::string_view address) { return address.starts_with("127.") || address == "::1"; }
 
 std::unique_ptr<http::peer_limit> peers_of(const config::edge_settings &s, const gateway::trusted_proxies &proxies) {
   if (s.connections_per_address == 0) return nullptr;
   return std::make_unique<http::peer_limit>(static_cast<size_t>(s.connections_per_address),
-                                            [proxies](std::string_view address) {
-                                              return address.starts_with("127.") || address == "::1" || proxies.trusts(address);
-                                            });
+                                            [proxies](std::string_view address) { return is_loopback(address) || proxies.trusts(address); });
 }
 
 }  // namespace
 
-http_edge::http_edge(const config::edge_settings &s, const gateway::trusted_proxies &proxies) : settings_(s), peers_(peers_of(s, proxies)) {}
+http_edge::http_edge(const config::edge_settings &s, const gateway::trusted_proxies &proxies)
+    : settings_(s), peers_(peers_of(s, proxies)), own_peers_(std::make_unique<http::peer_limit>(most_of_an_address, is_loopback)) {}
 
 status http_edge::read(identity &clients, identity &admin, std::vector<std::string> &warnings) const {
   if (!settings_.tls()) return {};
@@ -79,6 +81,7 @@ http::server_limits http_edge::own_limits() const {
   l.idle_timeout_ns = settings_.idle_timeout.ns;
   l.body_idle_timeout_ns = settings_.body_timeout.ns;
   l.max_connections = most_own_connections;
+  l.peers = own_peers_.get();
   return l;
 }
 

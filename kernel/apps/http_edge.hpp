@@ -39,7 +39,7 @@ class http_edge {
   status read(identity &clients, identity &admin, std::vector<std::string> &warnings) const;
 
   const config::edge_settings settings_;
-  const std::unique_ptr<http::peer_limit> peers_;
+  const std::unique_ptr<http::peer_limit> peers_, own_peers_;   // of clients, null: any number; of the operators' listeners
   identity clients_, admin_;
   const identity none_;
   admin::edge_stats stats_;

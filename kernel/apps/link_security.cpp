@@ -24,12 +24,17 @@ result<link_identity> open_link_identity(const config::router_settings &s) {
   return out;
 }
 
-void reload_link(const config::router_settings &s, hub_control &hubs, fleet::agent_roster &roster, fleet_directory &directory) {
+void reload_link(const config::router_settings &s, access &doors, hub_control &hubs, fleet::agent_roster &roster, fleet_directory &directory) {
   if (s.link_enabled) {
     auto secrets = config::read_link_secrets(s.secret_sources);
     if (secrets && secrets->empty()) secrets = fail(errc::invalid, "there is none any more");
+    if (secrets)
+      if (const status apart = doors.take_secrets(*secrets); !apart) {
+        link::wipe(*secrets);
+        secrets = apart;
+      }
     if (secrets) {
-      observe::log("link").info("{} shared secret(s) accepted; agents are asked to prove one again", secrets->size());
+      observe::log("link").info("{} shared secret(s) accepted; asked to prove one: every agent if the list has changed, else who proved an older one", secrets->size());
       hubs.set_secrets(*secrets);
       link::wipe(*secrets);
     } else {

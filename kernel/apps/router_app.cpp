@@ -9,11 +9,13 @@
 #include <boost/json/serialize.hpp>
 #include <csignal>
 #include <random>
+#include <utility>
 
 #include "apps/metrics_page.hpp"
 #include "apps/provider_settings.hpp"
 #include "apps/program.hpp"
 #include "apps/router_unit.hpp"
+#include "link/auth.hpp"
 #include "observe/log.hpp"
 #include "tenancy/admission_terms.hpp"
 
@@ -37,13 +39,13 @@ size_t connections_a_worker(const config::router_settings &s) {
 
 }  // namespace
 
-router_app::router_app(const config::router_settings &settings)
-    : settings_(settings),
-      memory_(settings.memory_budget.bytes),
+router_app::router_app(config::router_settings settings)
+    : settings_(std::move(settings)),
+      memory_(settings_.memory_budget.bytes),
       exporter_(program_version),
       housekeeping_timer_([this] { housekeeping(); }),
       drain_timer_([this] { check_drained(); }),
-      drain_({.delay_ns = settings.drain_delay.ns, .timeout_ns = settings.drain_timeout.ns}) {}
+      drain_({.delay_ns = settings_.drain_delay.ns, .timeout_ns = settings_.drain_timeout.ns}) {}
 
 router_app::~router_app() {
   stop_units();
@@ -110,12 +112,14 @@ void router_app::make_audit() {
   records_ = std::make_unique<admin::audit_trail>(exporter_, audit_.get(), *recent_);
 }
 
-// Keys before policies (routing sheet section 7); each is judged beside the other as it is then.
+// Each part is taken whole or stays as it was, whatever becomes of the others; it is judged beside what holds at that moment, so
+// that no order of good and bad ones leaves two that exclude each other. Keys before policies (routing sheet section 7), and before
+// the secrets: what was an admin key may become a secret in one go.
 void router_app::reload() {
   if (audit_) audit_->reopen();
   reload_certificates();
   if (const auto good = access_->reload()) exporter_.on_auth_reload(*good);
-  reload_link(settings_, hubs_, *roster_, *directory_);
+  reload_link(settings_, *access_, hubs_, *roster_, *directory_);
   policies_->library().reload();
   auto aliases = config::read_model_aliases(settings_.config_file);
   if (aliases) names_.set(*std::move(aliases));
@@ -207,6 +211,7 @@ status router_app::start() {
   roster_->exempt(embedded_->peer_ids());
   make_audit();
   if (const status s = start_units(); !s) return s;
+  link::wipe(settings_.secrets);  // the hubs have keys made of them, access_ has hashes
   admin::exported shown{fleet_.get(), router_.get(), forwards_.get(), &stages_, &plugins_, audit_.get(), static_cast<size_t>(settings_.queue_size),
                         {}, &memory_, &drift_, {}, storage_.get(), &history_->stats(), admission_.get(), quotas_.get(), quota_store_.get()};
   for (const auto &u : units_) {
@@ -254,6 +259,7 @@ status router_app::start_hub(unit &u, uint32_t worker, uint64_t boot_id) {
   u.hub = std::make_unique<link::router_hub>(u.home, table(u.transport), *directory_, h, table(u.own_transport));
   if (u.transport) u.transport->on_request_pump([](void *hub) { static_cast<link::router_hub *>(hub)->request_pump(); }, u.hub.get());
   if (u.own_transport) u.own_transport->on_request_pump([](void *hub) { static_cast<link::router_hub *>(hub)->request_own_pump(); }, u.hub.get());
+  link::wipe(h.secrets);  // the hub has its own, until it starts
   if (const status s = u.hub->start(); !s) return s.at("link");
   if (!settings_.link_enabled) return {};
   config::address at = settings_.link_listen;
@@ -378,6 +384,7 @@ void router_app::housekeeping() {
     next_second_ns_ = now + ns_per_s;
     router_->sweep();
     directory_->forget_pools(now, settings_.remove_after.ns);
+    forget_gone_tenants(now);
     exporter_.sweep();
     access_->sweep();
     sample_drift();
@@ -426,6 +433,10 @@ void router_app::check_drained() {
       one->home.post([one] {
         one->server->stop_accepting();
         one->server->close_idle();
+        if (!one->admin_server) return;  // operators watch the drain to its end
+        one->admin_server->drain();
+        one->admin_server->stop_accepting();
+        one->admin_server->close_idle();
       });
     }
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -35,7 +36,7 @@ namespace hive::apps {
 
 class router_app {
  public:
-  explicit router_app(const config::router_settings &);
+  explicit router_app(config::router_settings);
   ~router_app();
   // Loads plugins and policy, opens the store, binds every address. On an error nothing runs.
   status start();
@@ -49,6 +50,7 @@ class router_app {
   void make_audit();
   void open_quotas(const std::shared_ptr<const tenancy::keyring> &);
   void set_quota_keys(const std::shared_ptr<const tenancy::keyring> &);
+  void forget_gone_tenants(uint64_t now);
   void reload();
   void reload_certificates();
   status open_storage();
@@ -69,7 +71,7 @@ class router_app {
   void ask_busy();
   void stop_units();
 
-  const config::router_settings settings_;
+  config::router_settings settings_;       // as they were at the start, but for the shared secrets, which are gone after it
   loop control_;
   byte_budget memory_;
   gateway::readiness ready_;
@@ -102,6 +104,7 @@ class router_app {
   std::unique_ptr<tenancy::admission_control> admission_;
   std::unique_ptr<tenancy::quota_book> quotas_;
   std::unique_ptr<tenancy::quota_store> quota_store_;  // null: usage is not kept; written last when the storage stops
+  std::map<std::string, uint64_t, std::less<>> gone_tenants_;  // and when the last request of each has ended
   std::unique_ptr<gateway::forward_line> forwards_;
   gateway::stage_gauges stages_;
   gateway::gateway_options gateway_options_;

@@ -1,5 +1,6 @@
 // hivenet-router: one OpenAI-compatible endpoint in front of a fleet of inference engines.
 #include <iostream>
+#include <utility>
 
 #include "apps/check.hpp"
 #include "apps/keygen.hpp"
@@ -13,7 +14,7 @@
 
 namespace {
 
-int serve(const hive::config::router_settings &settings, const std::vector<std::string> &warnings) {
+int serve(hive::config::router_settings settings, const std::vector<std::string> &warnings) {
   hive::observe::log_options logging;
   logging.level = settings.log_level;
   logging.format = settings.log_format;
@@ -24,7 +25,7 @@ int serve(const hive::config::router_settings &settings, const std::vector<std::
   for (const std::string &w : warnings) hive::observe::log("router").warn("{}", w);
   int code = 0;
   {
-    hive::apps::router_app app(settings);
+    hive::apps::router_app app(std::move(settings));  // no copy stays behind: there are secrets among them
     if (const hive::status s = app.start(); !s) {
       hive::observe::log("router").critical("cannot start: {}", s.text());
       code = 1;
@@ -64,5 +65,5 @@ int main(int argc, char **argv) {
   if (!loaded.rest.empty())
     return apps::run_command("hivenet-router", loaded.rest, apps::plugin_places(loaded.settings),
                              "there are: check FILE, keygen, policy check FILE, policy limits, plugins list|show|check");
-  return serve(loaded.settings, loaded.warnings);
+  return serve(std::move(loaded.settings), loaded.warnings);
 }

@@ -1,8 +1,11 @@
 // The quotas of a router process: opened when the storage is, told the keys at each load.
+#include <map>
 #include <set>
+#include <string>
 #include <string_view>
 
 #include "apps/router_app.hpp"
+#include "base/clock.hpp"
 #include "observe/log.hpp"
 
 namespace hive::apps {
@@ -26,9 +29,25 @@ void router_app::set_quota_keys(const std::shared_ptr<const tenancy::keyring> &k
   std::set<std::string_view> gone;
   const auto before = quotas_->keys();
   for (const tenancy::client_key &key : before->keys()) gone.insert(key.tenant);
-  for (const tenancy::client_key &key : keys->keys()) gone.erase(key.tenant);
-  for (const std::string_view tenant : gone) exporter_.forget_tenant(tenant);
+  for (const tenancy::client_key &key : keys->keys()) {
+    gone.erase(key.tenant);
+    if (const auto back = gone_tenants_.find(key.tenant); back != gone_tenants_.end()) gone_tenants_.erase(back);
+  }
+  const uint64_t ended_ns = now_ns() + settings_.request_timeout.ns + settings_.stream_timeout.ns;
+  for (const std::string_view tenant : gone) {
+    exporter_.forget_tenant(tenant);
+    gone_tenants_[std::string(tenant)] = ended_ns;
+  }
   quotas_->set_keys(keys);
+}
+
+// Once more, when nothing is left of them: requests that were under way have brought their series back as they ended.
+void router_app::forget_gone_tenants(uint64_t now) {
+  std::erase_if(gone_tenants_, [&](const auto &each) {
+    if (now < each.second) return false;
+    exporter_.forget_tenant(each.first);
+    return true;
+  });
 }
 
 }  // namespace hive::apps

@@ -67,6 +67,7 @@ class edge_engine final : public link::agent_link_handler {
     }
     void answer() {
       if (asked_to("hangs")) return to.accept();
+      if (asked_to("is-busy")) return to.refuse(link::cause::busy, "full", 1000);
       if (asked_to("is-lost")) return to.reset(link::cause::engine_unreachable, "refused", false);
       if (asked_to("fails") || asked_to("refuses")) {
         head(asked_to("fails") ? 500 : 400, false);
@@ -134,6 +135,7 @@ class edge_bed {
     keys[0].hash = sha256(client_secret);
     keys[0].tenant = "edge";
     context.guesses = &*guesses;
+    context.quotas = &quotas;
     start_agent();
     gateway.emplace(context, models, admin, ready, tenancy::keyring::of(std::move(keys)));
     core_handler = &*gateway;
@@ -256,6 +258,7 @@ class edge_bed {
   trusted_proxies proxies;
   forward_line forwards{50, 100};
   std::optional<auth_throttle> guesses{5};
+  tenancy::quota_book quotas{{}, clock};
   worker_context context{home, nullptr, router, forwards, records, stages, options, proxies};
   std::optional<worker> gateway;
 

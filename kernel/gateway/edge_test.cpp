@@ -63,6 +63,25 @@ TEST_F(edge, each_request_has_one_record_with_the_status_that_was_sent) {
   EXPECT_FALSE(bed.behind.saw_credential) << "a client's credentials end here";
 }
 
+// Naive variant: the prompt is charged once a stream is open, whatever the agent says to it.
+TEST_F(edge, what_the_agent_refuses_costs_nothing_of_the_day_and_what_it_takes_does) {
+  tenancy::client_key key;
+  key.hash = sha256(testing::client_secret);
+  key.tenant = "edge";
+  key.tokens_per_day = 100'000;
+  bed.gateway->set_keys(tenancy::keyring::of({key}));
+  uint64_t before = 0;
+  for (const char *words : {"engine-hangs", "engine-is-lost", "hello"}) {
+    bed.ask(chat(words));
+    EXPECT_GT(bed.quotas.days().used("edge"), before) << words;
+    before = bed.quotas.days().used("edge");
+  }
+  const int opens = bed.behind.opens;
+  bed.ask(chat("engine-is-busy"));
+  EXPECT_GT(bed.behind.opens, opens);
+  EXPECT_EQ(bed.quotas.days().used("edge"), before);
+}
+
 TEST_F(edge, a_client_that_leaves_has_its_record_too) {
   bed.ask(chat("engine-hangs"));
   ASSERT_EQ(bed.records.all.size(), 1u);

@@ -162,7 +162,7 @@ void relay::look_for_agent() {
   session_->next();
 }
 
-// Parked in the pool's capacity queue: the forward slot goes to somebody who can use it.
+// Parked in the pool's capacity queue, or in the pause before a retry: the forward slot goes to somebody who can use it.
 void relay::on_parked() {
   context_.forwards.release(*this);
 }
@@ -217,11 +217,7 @@ void relay::dispatch() {
 
   link::stream_failure why;
   stream_ = context_.hub->open(agent_, open, *this, std::make_unique<slot_keeper>(take_lease()), why);
-  if (stream_) {
-    if (way_in_) way_in_->reached_agent();
-    if (quota_) quota_->reached();
-    return;
-  }
+  if (stream_) return;
   if (why.why != link::cause::protocol) return on_failed(why);
   // The client's own header fields do not fit the link: nobody else could take them either.
   end_attempt(attempt_result::terminal);
@@ -343,6 +339,7 @@ void relay::on_timer() {
   const uint64_t had_ns = now_ns() - dispatched_ns_;
   const bool had_its_time = 2 * had_ns >= context_.options.request_timeout_ns;
   if (blame) context_.records.on_attempt_failed(agent_, scan_.model, to_string(link::cause::deadline));
+  if (stream_) agent_has_it();
   if (stream_ && !sampled_ && had_its_time) session_->sample(static_cast<double>(had_ns) / static_cast<double>(ns_per_ms));
   if (stream_) stream_->cancel(link::cause::deadline);
   stream_.reset();
@@ -355,6 +352,7 @@ void relay::on_timer() {
 
 void relay::on_gone(http::gone why) {
   const bool slow = why == http::gone::client_slow;
+  if (stream_) agent_has_it();
   if (stream_) stream_->cancel(slow ? link::cause::client_slow : link::cause::client_gone);
   stream_.reset();
   take_lease();
@@ -386,6 +384,7 @@ void relay::record(ended how, int status, std::string_view code) {
   if (recorded_) return;
   recorded_ = true;
   disarm();
+  if (stream_) agent_has_it();
   settle_admission();
   settle_quota();
   request_record r;

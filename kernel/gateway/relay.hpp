@@ -145,6 +145,7 @@ class relay final : public http::responder,
   bool answer_in_budget();
   void refuse_model(const api_error &);
   void settle_quota();
+  void agent_has_it();
   void look_for_agent();
   void dispatch();
   bool is_form_body() const;

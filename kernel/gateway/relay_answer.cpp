@@ -37,6 +37,7 @@ void relay::collect_engine_headers(std::span<const http::field> fields) {
 }
 
 void relay::on_head(const link::stream_head &head) {
+  agent_has_it();
   sampled_ = true;
   session_->sample(head.rtt_ms);
   engine_status_ = head.status;
@@ -187,6 +188,7 @@ void relay::on_end(const link::usage &from_agent) {
     case mode::buffer: return finish_buffered();
     case mode::error: return judge_engine_error();
     case mode::none: {
+      agent_has_it();
       link::stream_failure failure;
       failure.why = link::cause::protocol;
       failure.message = "the agent ended the stream without an answer";
@@ -259,6 +261,7 @@ void relay::judge_engine_error() {
 }
 
 void relay::on_failed(const link::stream_failure &failure) {
+  const bool opened = stream_ != nullptr;
   stream_.reset();
   if (!attempt_open_) return;
   take_lease();
@@ -268,6 +271,7 @@ void relay::on_failed(const link::stream_failure &failure) {
   const uint64_t wait_s = std::clamp<uint64_t>((failure.retry_after_ms + 999) / 1000, 1, 60);
   // A refusal is no measure of the agent's latency, a failure after OPEN was sent is.
   const bool refusal = failure.why <= cause::open_timeout;
+  if (opened && !refusal) agent_has_it();
   if (!refusal && !sampled_ && failure.rtt_ms > 0) session_->sample(failure.rtt_ms);
   exclude_ = failure.why != cause::busy;
 

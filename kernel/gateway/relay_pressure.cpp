@@ -28,6 +28,7 @@ void relay::end_slow() { exchange_.drop(); }
 
 void relay::shut_down() {
   if (recorded_) return;
+  if (stream_) agent_has_it();
   if (stream_) stream_->cancel(link::cause::shutdown);
   stream_.reset();
   take_lease();

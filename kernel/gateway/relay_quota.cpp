@@ -60,6 +60,13 @@ bool relay::answer_in_budget() {
   return false;
 }
 
+// From here on the prompt stays charged. Not yet when a stream is opened: the agent may refuse it and another never come. Who ends
+// while the agent has not answered pays for it: it may be at work on the prompt.
+void relay::agent_has_it() {
+  if (way_in_) way_in_->reached_agent();
+  if (quota_) quota_->reached();
+}
+
 // An engine that tells no prompt, or 0, has told nothing of it: the estimate stands.
 void relay::settle_quota() {
   if (turn_) turn_->leave();

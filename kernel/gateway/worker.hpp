@@ -50,6 +50,7 @@ class worker final : public http::service {
     std::string on_head_refused(int status, std::string_view client_address, uint64_t began_ns) override {
       return owner.on_head_refused(status, client_address, began_ns);
     }
+    std::string on_thrown(http::exchange &e) override { return owner.on_thrown(e); }
     worker &owner;
   };
 

@@ -153,7 +153,7 @@ void connection::read_more() {
 // What a lingering connection still sends is thrown away: it need not be decrypted for that.
 void connection::read_into(char *at, size_t size) {
   reading_ = true;
-  if (tls_ != nullptr && input_ != input::linger) return read_secured(at, size, false);
+  if (tls_ != nullptr && input_ != input::linger) return read_secured(at, size);
   socket_.async_read_some(boost::asio::buffer(at, size), read_done{self_ptr(this)});
 }
 

@@ -157,8 +157,8 @@ class connection final : public exchange, private detail::hook {
   void secure();
   void on_plain_http();
   void read_into(char *at, size_t size);
-  void read_secured(char *at, size_t size, bool wait_first);
-  void on_secured_read(tls_progress);
+  void read_secured(char *at, size_t size);
+  void wait_to_read(char *at, size_t size, tls_step wanted);
   void send_secured();
   void wait_to_send(tls_step wanted);
   void on_goodbye_ready();

@@ -67,22 +67,25 @@ void connection::on_plain_http() {
 }
 
 // Bytes that OpenSSL holds already make no socket readable.
-void connection::read_secured(char *at, size_t size, bool wait_first) {
+void connection::read_secured(char *at, size_t size) {
   tls_progress p{tls_step::wants_read};
-  if (!wait_first && tls_->has_bytes()) p = tls_->read(at, size);
-  if (waits(p.step)) {
-    return when(p.step, [at, size](connection &c) {
-      if (c.input_ == input::linger) {
-        c.reading_ = c.reading_into_body_ = false;
-        return c.read_more();
-      }
-      const tls_progress got = c.tls_->read(at, size);
-      if (waits(got.step)) return c.read_secured(at, size, true);
-      c.on_read(error_of(got.step), got.bytes);
-    });
-  }
+  if (tls_->has_bytes()) p = tls_->read(at, size);
+  if (waits(p.step)) return wait_to_read(at, size, p.step);
   auto then = [p](connection &c) { c.on_read(error_of(p.step), p.bytes); };
   boost::asio::post(socket_.get_executor(), socket_ready<decltype(then)>{self_ptr(this), then});
+}
+
+// The wait arms the socket's readiness anew: bytes that were left in it end the wait at once.
+void connection::wait_to_read(char *at, size_t size, tls_step wanted) {
+  when(wanted, [at, size](connection &c) {
+    if (c.input_ == input::linger) {
+      c.reading_ = c.reading_into_body_ = false;
+      return c.read_more();
+    }
+    const tls_progress got = c.tls_->read(at, size);
+    if (waits(got.step)) return c.wait_to_read(at, size, got.step);
+    c.on_read(error_of(got.step), got.bytes);
+  });
 }
 
 void connection::send_secured() {
@@ -114,6 +117,7 @@ bool connection::said_goodbye() {
 }
 
 void connection::on_goodbye_ready() {
+  if (tls_->say_goodbye().step != tls_step::done) return when(tls_step::wants_write, [](connection &c) { c.on_goodbye_ready(); });
   writing_ = false;
   after_flush();
   if (input_ != input::closed) count_busy();

@@ -164,7 +164,13 @@ class server::impl {
     accepting_ = false;
     loop_socket socket = std::exchange(next_, loop_socket(core_.home.io().get_executor()));
     if (!error) {
-      take(std::move(socket), next_peer_);
+      try {
+        take(std::move(socket), next_peer_);
+      } catch (...) {
+        ++core_.counters.accept_failures;
+        if (!stopped_) core_.home.arm_in(pause_, accept_pause_ns);  // or nobody would accept again
+        throw;  // the loop reports it
+      }
     } else if (error != boost::asio::error::connection_aborted && error != boost::asio::error::operation_aborted) {
       ++core_.counters.accept_failures;
       if (!stopped_) core_.home.arm_in(pause_, accept_pause_ns);
@@ -183,7 +189,15 @@ class server::impl {
       ++core_.counters.refused_address;
       return;
     }
-    (new connection(core_, std::move(socket), std::move(address), entry == peer_limit::entry::counted))->start();  // owns itself while open
+    const bool counted = entry == peer_limit::entry::counted;
+    connection *made = nullptr;
+    try {
+      made = new connection(core_, std::move(socket), address, counted);
+    } catch (...) {
+      if (counted) core_.limits.peers->leave(address);  // of a connection that is, it does so itself
+      throw;
+    }
+    made->start();  // it owns itself while open
   }
 
   acceptor acceptor_;

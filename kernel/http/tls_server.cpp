@@ -1,5 +1,6 @@
 #include "http/tls_server.hpp"
 
+#include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
@@ -17,6 +18,8 @@ namespace {
 
 constexpr size_t record_bytes = 16 * 1024;
 constexpr size_t most_at_once = 256 * 1024;  // of one write: the loop has other connections, too
+constexpr unsigned reads_of_a_call = 64;     // likewise, of a handshake or a read; a record takes two
+constexpr unsigned most_fruitless = 32;      // calls that used them up without a byte for HTTP: such a client wants work, nothing else
 
 // Key exchanges with forward secrecy and AEAD ciphers only; of TLS 1.3 there are no others.
 constexpr const char *ciphers_of_1_2 = "ECDHE+AESGCM:ECDHE+CHACHA20";
@@ -29,6 +32,20 @@ std::string reason() {
   std::string out = text == nullptr ? "no reason given" : text;
   ERR_clear_error();
   return out;
+}
+
+// Called around whatever OpenSSL does with the socket. Records that bring nothing (new keys, a renegotiation that is refused) would
+// keep it at reading for as long as there are more of them: once the call's reads are used up, the socket seems to have no bytes.
+long count_read(BIO *socket, int what, const char *, size_t, int, long, int result, size_t *) {
+  if (what != BIO_CB_READ) return result;
+  unsigned &left = *reinterpret_cast<unsigned *>(BIO_get_callback_arg(socket));
+  if (left > 0) {
+    --left;
+    return result;
+  }
+  BIO_clear_retry_flags(socket);
+  BIO_set_retry_read(socket);
+  return -1;
 }
 
 int no_passphrase(char *, int, int, void *) { return -1; }
@@ -140,8 +157,13 @@ status tls_identity::judge(const tls_files &files) {
 
 tls_channel::tls_channel(std::shared_ptr<const tls_identity> identity, int socket)
     : identity_(std::move(identity)), session_(SSL_new(identity_->context_)) {
-  if (session_ == nullptr || SSL_set_fd(session_, socket) != 1) broken_ = true;
-  else SSL_set_accept_state(session_);
+  if (session_ == nullptr || SSL_set_fd(session_, socket) != 1) {
+    broken_ = true;
+    return;
+  }
+  BIO_set_callback_arg(SSL_get_rbio(session_), reinterpret_cast<char *>(&reads_left_));
+  BIO_set_callback_ex(SSL_get_rbio(session_), count_read);
+  SSL_set_accept_state(session_);
 }
 
 tls_channel::~tls_channel() { SSL_free(session_); }
@@ -170,6 +192,7 @@ tls_progress tls_channel::handshake() {
   if (broken_) return {broken_as_};
   ERR_clear_error();
   errno = 0;
+  reads_left_ = reads_of_a_call;
   const int n = SSL_do_handshake(session_);
   if (n != 1) return judged(n);
   secured_ = true;
@@ -179,6 +202,7 @@ tls_progress tls_channel::handshake() {
 // Record after record while they come full: a body is read in steps as large as without TLS.
 tls_progress tls_channel::read(void *into, size_t size) {
   if (broken_) return {broken_as_};
+  reads_left_ = reads_of_a_call;
   size_t total = 0;
   while (total < size) {
     ERR_clear_error();
@@ -187,18 +211,30 @@ tls_progress tls_channel::read(void *into, size_t size) {
     const int n = SSL_read_ex(session_, static_cast<char *>(into) + total, size - total, &got);
     if (n != 1) {
       const tls_progress p = judged(n);
-      return total > 0 ? tls_progress{tls_step::done, total} : p;  // an end shows again
+      if (total > 0) return {tls_step::done, total};  // an end shows again
+      if (p.step == tls_step::wants_read && reads_left_ == 0 && ++fruitless_ > most_fruitless) {
+        broken_ = true;
+        broken_as_ = tls_step::failed;
+        return {broken_as_};
+      }
+      end_told_ = end_told_ || p.step == tls_step::ended;
+      return p;
     }
+    fruitless_ = 0;
     total += got;
     if (got < record_bytes && SSL_pending(session_) == 0) break;
   }
   return {tls_step::done, total};
 }
 
-bool tls_channel::has_bytes() const { return broken_ || SSL_has_pending(session_) == 1; }
+// An end that came along with bytes is in no socket any more, either.
+bool tls_channel::has_bytes() const {
+  return broken_ || SSL_has_pending(session_) == 1 || (!end_told_ && (SSL_get_shutdown(session_) & SSL_RECEIVED_SHUTDOWN) != 0);
+}
 
 tls_progress tls_channel::write(std::string_view bytes) {
   if (broken_) return {broken_as_};
+  reads_left_ = reads_of_a_call;
   size_t total = 0;
   while (total < bytes.size() && total < most_at_once) {
     ERR_clear_error();
@@ -216,13 +252,15 @@ tls_progress tls_channel::write(std::string_view bytes) {
 }
 
 tls_progress tls_channel::say_goodbye() {
-  if (!secured_ || broken_ || (SSL_get_shutdown(session_) & SSL_SENT_SHUTDOWN) != 0) return {tls_step::done};
+  if (!secured_ || broken_) return {tls_step::done};
+  // OpenSSL calls it sent before the socket has taken any of it.
+  if (!goodbye_pending_ && (SSL_get_shutdown(session_) & SSL_SENT_SHUTDOWN) != 0) return {tls_step::done};
   ERR_clear_error();
   errno = 0;
+  reads_left_ = 0;  // the peer's own goodbye is what nobody waits for
   const int n = SSL_shutdown(session_);
-  if (n >= 0) return {tls_step::done};  // 0 = the peer has not said it yet, which nobody waits for
-  const tls_progress p = judged(n);
-  return {p.step == tls_step::wants_write ? p.step : tls_step::done};
+  goodbye_pending_ = n < 0 && judged(n).step == tls_step::wants_write;
+  return {goodbye_pending_ ? tls_step::wants_write : tls_step::done};
 }
 
 }  // namespace hive::http

@@ -64,8 +64,9 @@ class tls_channel {
 
   tls_progress handshake();
   bool met_plain_http() const { return plain_http_; }  // why the handshake failed
-  // `done` brings at least one byte. The peer's end is `ended`, whether it said so or its connection just ended: HTTP's own framing
-  // tells what is whole.
+  // `done` brings at least one byte; wants_read may come while the socket has some, for others to have their turn. The peer's end is
+  // `ended`, whether it said so or its connection just ended: HTTP's own framing tells what is whole. `failed` is also a peer that
+  // makes work without sending any byte.
   tls_progress read(void *into, size_t size);
   bool has_bytes() const;                          // read() may bring some without the socket being readable
   // As much as the socket takes, or a bounded part of it; `bytes` are what it has taken, also beside wants_.
@@ -78,6 +79,10 @@ class tls_channel {
   const std::shared_ptr<const tls_identity> identity_;
   ssl_st *const session_;
   bool secured_ = false, broken_ = false, plain_http_ = false;
+  bool goodbye_pending_ = false;  // begun, and the socket has not taken all of it
+  bool end_told_ = false;         // the peer's, by read()
+  unsigned reads_left_ = 0;       // of the socket, in the call under way
+  unsigned fruitless_ = 0;        // calls of read() that used them up, since the last byte
   tls_step broken_as_ = tls_step::failed;
 };
 

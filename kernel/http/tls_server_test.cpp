@@ -4,10 +4,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <ctime>
 #include <fstream>
+#include <memory>
+#include <thread>
 
 #include "http/server_fixture.hpp"
 
@@ -190,6 +196,31 @@ TEST_F(tls_server_test, new_keys_in_the_middle_of_a_connection_are_taken) {
   }
 }
 
+// All of it is in the socket before the server looks. Naive variant: what one call left there is waited for like what has yet to come.
+TEST_F(tls_server_test, a_request_behind_records_without_bytes_is_served) {
+  start();
+  auto s = open();
+  ASSERT_TRUE(s.served());
+  thread_.on_loop([&] {
+    s.tls->renew_keys_idly(200);
+    s.socket.send(get("/hello"));
+  });
+  EXPECT_THAT(s.socket.until("hello"), StartsWith("HTTP/1.1 200 "));
+}
+
+// Naive variant: it was read with the bytes before it, so no socket tells of it, and the engine works for nobody.
+TEST_F(tls_server_test, an_end_that_was_read_along_with_bytes_is_noticed) {
+  start();
+  auto s = open();
+  s.socket.send(get("/hold"));
+  ASSERT_TRUE(thread_.wait_for("held /hold"));
+  thread_.on_loop([&] {
+    s.socket.send(std::string(32 * 1024, 'x'));  // two full records, of which the second fills no buffer
+    s.socket.half_close();
+  });
+  EXPECT_TRUE(thread_.wait_for("/hold gone left"));
+}
+
 TEST_F(tls_server_test, bytes_that_are_no_tls_end_the_connection_and_its_request) {
   start();
   auto s = open();
@@ -235,6 +266,78 @@ TEST_F(tls_server_test, a_listener_that_wants_client_certificates_serves_nobody_
   } cases[] = {{"none", nullptr, false}, {"of the authority", &good, true}, {"of another", &foreign, false}, {"its own", &stranger, false}, {"expired", &old, false}};
   for (const auto &c : cases)
     for (const int most : {TLS1_2_VERSION, TLS1_3_VERSION}) EXPECT_EQ(open({.trusted = &mine_.certificate, .shown = c.shown, .most = most}).served(), c.good) << c.what << most;
+}
+
+// A channel and its client, with nothing in between that reads or writes by itself.
+class tls_channel_test : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends_), 0);
+    channel_ = std::make_unique<tls_channel>(mine_.load(), ends_[0]);
+    std::thread serving([this] {
+      const auto waits = [](tls_step s) { return s == tls_step::wants_read || s == tls_step::wants_write; };
+      for (tls_progress p = channel_->handshake(); waits(p.step); p = channel_->handshake()) {
+        pollfd socket{ends_[0], static_cast<short>(p.step == tls_step::wants_write ? POLLOUT : POLLIN), 0};
+        if (::poll(&socket, 1, test::patience_ms) != 1) break;
+      }
+    });
+    client_ = std::make_unique<tls_wire>(ends_[1], tls_wishes{});
+    serving.join();
+    ASSERT_TRUE(client_->good);
+  }
+  ~tls_channel_test() override {
+    channel_.reset();
+    client_.reset();
+    for (const int end : ends_) ::close(end);
+  }
+  int unread() const {
+    int n = 0;
+    EXPECT_EQ(::ioctl(ends_[0], FIONREAD, &n), 0);
+    return n;
+  }
+  tls_progress read_one() { return channel_->read(&byte_, 1); }
+  bool client_gets_one() { return client_->receive(&byte_, 1) == 1; }
+
+  const test_identity mine_;
+  int ends_[2] = {-1, -1};
+  char byte_ = 0;
+  std::unique_ptr<tls_channel> channel_;
+  std::unique_ptr<tls_wire> client_;
+};
+
+// Naive variant: OpenSSL reads on as long as there is something, and one client has a worker for itself.
+TEST_F(tls_channel_test, a_call_ends_before_the_records_without_bytes_do_and_who_sends_nothing_else_is_cut) {
+  client_->renew_keys_idly(100);
+  tls_progress p = read_one();
+  EXPECT_EQ(p.step, tls_step::wants_read);
+  EXPECT_GT(unread(), 0) << "others have their turn";
+  ASSERT_EQ(client_->send("x", 1), 1);
+  for (int calls = 0; calls < 10 && p.step == tls_step::wants_read; ++calls) p = read_one();
+  EXPECT_EQ(p.step, tls_step::done);
+  EXPECT_EQ(p.bytes, 1u);
+  for (int calls = 0; calls < 200 && p.step != tls_step::failed; ++calls) {
+    if (unread() == 0) client_->renew_keys_idly(100);
+    p = read_one();
+  }
+  EXPECT_EQ(p.step, tls_step::failed);
+}
+
+// Naive variant: OpenSSL says that it was sent, so nobody sends it.
+TEST_F(tls_channel_test, a_goodbye_that_did_not_fit_is_sent_later) {
+  ASSERT_EQ(channel_->write("x").step, tls_step::done);
+  ASSERT_TRUE(client_gets_one()) << "and what followed the handshake";
+  while (channel_->write("x").step == tls_step::done) {
+  }
+  ASSERT_TRUE(client_gets_one());
+  ASSERT_EQ(channel_->write("x").step, tls_step::done) << "the place of one record is free, and taken by the one that waited";
+  EXPECT_EQ(channel_->say_goodbye().step, tls_step::wants_write);
+  EXPECT_EQ(channel_->say_goodbye().step, tls_step::wants_write);
+  while (client_gets_one()) {
+  }
+  EXPECT_FALSE(client_->said_goodbye);
+  EXPECT_EQ(channel_->say_goodbye().step, tls_step::done);
+  EXPECT_FALSE(client_gets_one());
+  EXPECT_TRUE(client_->said_goodbye);
 }
 
 class tls_identity_test : public testing::Test {

@@ -65,6 +65,15 @@ class tls_wire final : public wire_layer {
   }
   void half_close() override { SSL_shutdown(ssl_); }
   void renew_keys() { SSL_key_update(ssl_, SSL_KEY_UPDATE_REQUESTED); }
+  // As many records that bring the server no byte.
+  void renew_keys_idly(int times) {
+    const std::lock_guard guard(mutex_);
+    for (; times > 0; --times) {
+      SSL_key_update(ssl_, SSL_KEY_UPDATE_NOT_REQUESTED);
+      SSL_do_handshake(ssl_);
+    }
+    ERR_clear_error();
+  }
   std::string version() const { return SSL_get_version(ssl_); }
   std::string protocol() const {
     const unsigned char *name = nullptr;

@@ -215,10 +215,12 @@ void router_hub::impl::set_secrets(std::vector<std::string> secrets) {
   std::vector<digest32> keys;
   for (const std::string &s : secrets) keys.push_back(proof_key(s));
   wipe(secrets);
-  if (keys == proof_keys_) return;
+  // An unchanged list is read again for agents that have got the newest since they were asked.
+  const bool changed = keys != proof_keys_;
   proof_keys_ = std::move(keys);
+  if (proof_keys_.empty() && !changed) return;
   for (auto &[peer, l] : links_)
-    if (l->at == hub_link::phase::welcomed && &keys_for(*l) == &proof_keys_) ask_again(*l);
+    if (l->at == hub_link::phase::welcomed && &keys_for(*l) == &proof_keys_ && (changed || l->proven_with != proof_keys_.front())) ask_again(*l);
 }
 
 bool router_hub::impl::holds(const hub_link &l) const {
@@ -278,6 +280,9 @@ void router_hub::impl::decided(hive_peer peer, bool renewal, const auth_decision
 }
 
 void router_hub::impl::welcome(hub_link &l, bool renewal) {
+  // Asked again while it was decided: the agent counts on the newer nonce and maybe another secret, and would take this WELCOME
+  // for a false proof. The answer that is under way gets its own.
+  if (renewal && l.challenges_out != 0) return;
   if (!renewal) {
     if (hub_link *old = find(l.peer_id); old && old != &l) {
       note(level::info, who(l) + ": replaces its link from " + old->address);

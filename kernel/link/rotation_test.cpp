@@ -122,6 +122,52 @@ TEST_F(link_rotation, a_link_that_is_decided_about_while_the_secrets_change_prov
   EXPECT_EQ(a.behind.kicks.size(), 0u);
 }
 
+// Naive variant: the WELCOME of the first question is sent after the second one, and the agent takes it for a false proof.
+TEST_F(link_rotation, secrets_that_change_while_a_renewal_is_decided_end_no_link_and_no_stream) {
+  b.start_hubs();
+  agent_side &a = b.up();
+  auto running = b.open(a, "/silent");
+  ASSERT_TRUE(b.until([&] { return a.behind.opens == 1; }));
+  a.link->set_secrets({secret_b, secret_a});
+  b.dir.hold_decisions = true;
+  b.hub().set_secrets({secret_b, secret_a});
+  ASSERT_TRUE(b.until([&] { return b.dir.held_decisions.size() == 1; }));
+  b.hub().set_secrets({secret_c, secret_b, secret_a});
+  b.dir.hold_decisions = false;
+  b.dir.held_decisions[0]();
+  EXPECT_TRUE(b.until([&] { return b.hub().counters.renewals > 0; }));
+  b.settle();
+  EXPECT_FALSE(running->over());
+  EXPECT_EQ(a.behind.losses, 0);
+  EXPECT_EQ(a.behind.kicks.size(), 0u);
+  auto c = b.open(a, "/echo", "hello");
+  EXPECT_TRUE(b.until([&] { return c->over(); }));
+  EXPECT_EQ(c->got, 5u);
+}
+
+// Naive variant: a list that is read again unchanged asks nobody, and an agent that got its new secret late keeps the old proof.
+TEST_F(link_rotation, an_unchanged_list_asks_every_link_that_has_not_proven_its_newest) {
+  b.start_hubs(2);
+  agent_side &a = b.up();
+  const auto read_again = [this] {
+    for (uint32_t w : {0u, 1u}) b.hub(w).set_secrets({secret_b, secret_a});
+  };
+  const auto both = [&](const std::string &secret) {
+    for (uint32_t w : {0u, 1u})
+      if (const hub_link *l = b.link_of(a, w); l == nullptr || l->proven_with != proof_key(secret) || l->challenges_out != 0) return false;
+    return true;
+  };
+  read_again();
+  ASSERT_TRUE(b.until([&] { return b.hub(0).counters.renewals == 1 && b.hub(1).counters.renewals == 1; }));
+  ASSERT_TRUE(both(secret_a)) << "it has no other";
+  a.link->set_secrets({secret_b, secret_a});
+  read_again();
+  EXPECT_TRUE(b.until([&] { return both(secret_b); }));
+  read_again();
+  EXPECT_TRUE(both(secret_b)) << "who has proven the newest is not asked";
+  EXPECT_EQ(a.behind.losses, 0);
+}
+
 // With a pinned key the handshake says nothing about secrets: the KICK does, and the next one is tried at once.
 TEST_F(link_rotation, a_new_agent_tries_its_secrets_in_turn_behind_a_pinned_key) {
   const identity router = identity_from_seed(seed_of(77));

@@ -70,8 +70,9 @@ class router_hub {
   void drain(std::string_view peer_id, uint64_t deadline_ms);
   // Keys that get no connection any more; whoever is connected stays until it is kicked.
   void set_denied(std::vector<std::array<uint8_t, 32>> keys);
-  // Proofs of these are accepted from now on, newest first. All agents are asked to prove one again; whose secret is gone and
-  // who does not answer with another within 10 s is kicked. The router's CURVE key stays.
+  // Proofs of these are accepted from now on, newest first. All agents are asked to prove one again, with an unchanged list those
+  // that have not proven its newest; whose secret is gone and who does not answer with another within 10 s is kicked. The router's
+  // CURVE key stays.
   void set_secrets(std::vector<std::string> secrets);
   void shut_down(uint64_t linger_ms);                          // GOAWAY everywhere, then stop
 

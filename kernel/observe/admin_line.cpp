@@ -1,6 +1,7 @@
 #include "observe/admin_line.hpp"
 
 #include "base/json_text.hpp"
+#include "base/text.hpp"
 #include "observe/audit_line.hpp"
 
 namespace hive::observe {
@@ -15,7 +16,7 @@ void text(std::string &out, std::string_view lead, std::string_view value) {
 }  // namespace
 
 void append_admin_line(std::string &out, const admin_action &a, const zone &z) {
-  const bool secret = a.target.starts_with("sk-");
+  const bool secret = trim(a.target).starts_with("sk-");
   out += a.status_code >= 400 ? R"({"log_type":"admin_audit","level":"error")" : R"({"log_type":"admin_audit","level":"info")";
   text(out, R"(,"request_id":)", a.request_id);
   text(out, R"(,"admin_key_id":)", a.admin_key_id);

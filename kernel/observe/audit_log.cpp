@@ -84,21 +84,21 @@ void audit_log::write(const audit_entry &entry) {
   static thread_local std::string line;
   line.clear();
   append_audit_line(line, entry, shared_->place);
-  add(line);
+  add(line, true);
 }
 
 void audit_log::write(const admin_action &action) {
   std::string line;
   append_admin_line(line, action, shared_->place);
-  add(line);
+  add(line, false);
 }
 
-void audit_log::add(std::string_view line) {
+void audit_log::add(std::string_view line, bool may_wait) {
   shared &s = *shared_;
   bool call = false;
   {
     std::unique_lock lock(s.mutex);
-    if (!s.running || s.stopping || (!s.fits(line.size()) && !s.wait_for_room(lock, line.size()))) {
+    if (!s.running || s.stopping || (!s.fits(line.size()) && !(may_wait && s.wait_for_room(lock, line.size())))) {
       s.counters.dropped_full.fetch_add(1, std::memory_order_relaxed);
       return;
     }

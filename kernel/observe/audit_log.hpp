@@ -1,7 +1,7 @@
 // The audit log: lines are made on the threads that finish requests and written by one thread of its own, so that a slow disk
 // costs no request anything. What does not fit the bounded queue is dropped and counted, or (overflow::block) waits for room, and
 // with it everything on its thread: for who would rather answer nobody than leave a request out. That wait is bounded; once one
-// was in vain, nobody waits again until the file has taken something.
+// was in vain, nobody waits again until the file has taken something. Lines of changes under /admin never wait.
 //
 // Lines are gathered for some milliseconds and written with one call. The file may be rotated in any of the usual ways: by
 // rename with reopen() (SIGHUP, SIGUSR1) or without (its inode is looked at before each write), by copytruncate, by deletion.
@@ -56,13 +56,14 @@ class audit_log {
   status start();
   // Any thread. Waits for the file only as overflow::block says.
   void write(const audit_entry &);
+  // Any thread, and never waits: it is called on the one that runs the router. Without room the line is dropped and counted.
   void write(const admin_action &);
   void reopen();                          // any thread, no signal handler; returns at once
   void stop();                            // lines that came before are written, as far as the file takes them in time
   const audit_counters &counters() const;
 
  private:
-  void add(std::string_view line);
+  void add(std::string_view line, bool may_wait);
 
   struct shared;
   std::shared_ptr<shared> shared_;        // its thread holds it too: a write that hangs for ever outlives stop()

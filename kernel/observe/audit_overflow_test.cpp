@@ -103,6 +103,26 @@ TEST_F(audit_overflow, after_one_wait_in_vain_nobody_waits_until_the_file_takes_
   EXPECT_EQ(log.counters().dropped_full, 1000u);
 }
 
+// Naive variant: it waits as a request's does, and the thread that runs the router waits with it.
+TEST_F(audit_overflow, a_line_of_a_change_under_admin_is_dropped_and_counted_and_never_waits) {
+  options_.block_ns = ns_per_s;
+  audit_log log(options_);
+  ASSERT_TRUE(log.start().ok());
+  for (size_t i = 0; i < room; ++i) log.write(entry());
+  admin_action change;
+  change.method = "PUT";
+  change.route = "/admin/policy";
+  change.status_code = 200;
+  log.write(change);
+  EXPECT_EQ(log.counters().dropped_full, 1u);
+  EXPECT_EQ(log.counters().blocked, 0u);
+  disk_has_space_again(log);
+  ASSERT_TRUE(within_limit([&] { return log.counters().written == room && log.counters().queued_bytes == 0; }));
+  log.write(change);
+  ASSERT_TRUE(within_limit([&] { return log.counters().written == room + 1; }));
+  EXPECT_EQ(log.counters().dropped_full, 1u);
+}
+
 TEST_F(audit_overflow, stopping_frees_who_waits) {
   options_.block_ns = 3600 * ns_per_s;
   audit_log log(options_);

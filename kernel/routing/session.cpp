@@ -111,10 +111,15 @@ std::string_view session_impl::step() const {
 
 void session_impl::next() {
   if (finished_ || waiting_ || taken_ || pausing_) return;
+  loop_.at_turn_end(turn_);
+}
+
+void session_impl::begin() {
   const uint64_t pause = std::exchange(pause_ns_, 0);
-  if (pause == 0 || nobody_is_left() || past_deadline(now_ns() + pause)) return loop_.at_turn_end(turn_);
+  if (pause == 0 || nobody_is_left() || past_deadline(now_ns() + pause)) return walk();
   pausing_ = true;
   loop_.arm_in(alarm_, pause);
+  events_.on_parked();
 }
 
 // The request is over then, and its answer need not wait.

@@ -85,7 +85,8 @@ class session_events {
   // A slot is held. Never from inside session::next.
   virtual void on_lease(fleet::lease, std::string_view step) = 0;
   virtual void on_exhausted(const exhaustion &) = 0;
-  // The session waits in the capacity queue now: once a wait, however often it is woken for nothing. Never from inside next.
+  // The session waits in the capacity queue now, or keeps the pause before a retry: once a wait, however often it is woken for
+  // nothing. Never from inside next.
   virtual void on_parked() {}
 
  protected:

@@ -50,6 +50,7 @@ struct client final : session_events {
     end = e;
     if (leave_on_lease) flow.reset();
   }
+  void on_parked() override { ++parked; }
   void report(attempt_result what, double rtt_ms = 5) {
     flow->sample(rtt_ms);
     flow->report({what, 0, 0, false});
@@ -59,6 +60,7 @@ struct client final : session_events {
   std::vector<std::string> steps, agents;
   std::optional<exhaustion> end;
   bool leave_on_lease = false;
+  int parked = 0;
   std::unique_ptr<session> flow;
 };
 

@@ -44,7 +44,7 @@ class session_impl final : public session, public candidate_finder {
  private:
   struct turn final : turn_task {
     explicit turn(session_impl &s) : owner(s) {}
-    void on_turn_end() override { owner.walk(); }
+    void on_turn_end() override { owner.begin(); }
     session_impl &owner;
   };
   struct alarm final : loop_timer {
@@ -59,6 +59,7 @@ class session_impl final : public session, public candidate_finder {
     uint32_t refusals = 0;
   };
 
+  void begin();                // the pause before a retry, if there is to be one, then the walk
   void walk();
   bool nobody_is_left() const;
   bool settle(entered);        // false: the step came back empty

@@ -250,6 +250,7 @@ TEST_F(sessions, a_charged_failure_is_followed_by_a_pause_and_a_free_one_is_not)
     c.report(free);
     next(c);
     EXPECT_EQ(c.agents.size(), 2u) << "at once";
+    EXPECT_EQ(c.parked, 0);
   }
   client c;
   ask(c);
@@ -259,6 +260,7 @@ TEST_F(sessions, a_charged_failure_is_followed_by_a_pause_and_a_free_one_is_not)
     next(c);
     next(c);
     EXPECT_EQ(c.agents.size(), forwards - 1);
+    EXPECT_EQ(c.parked, static_cast<int>(forwards) - 1) << "once a pause, so that its forward slot serves others meanwhile";
     EXPECT_FALSE(c.end);
     ASSERT_TRUE(run_until([&] { return c.agents.size() == forwards; }));
     EXPECT_GE(now_ns() - failed_ns, (forwards - 1) * 20 * ns_per_ms) << "into another step as well";

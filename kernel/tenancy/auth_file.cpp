@@ -105,6 +105,8 @@ class reader {
     key.preview = text_of(item.find("key_preview"));
     if (key.preview.size() > most_name_bytes || !plain(key.preview)) problem(item.find("key_preview")->wrong("longer than 200 bytes, or holds a control character"));
     if (!read_hash(item, key)) return std::nullopt;
+    // Not shown: it is the secret.
+    if (sha256(key.id) == key.hash) problem(item.wrong("the id is the key itself; an id stands in logs and metrics, choose another"));
     key.name = named(item, "name");
     key.tenant = named(item, "owner");
     read_enabled(item, key);
@@ -302,7 +304,7 @@ class reader {
 
   void finish(auth_mode mode) {
     if (!out_.problems.empty()) return;
-    out_.keys = mode == auth_mode::none ? keyring::open_to_all() : keyring::of(std::move(keys_), mode);
+    out_.keys = mode == auth_mode::none ? keyring::open_to_all() : keyring::of(std::move(keys_), mode, options_.now_unix_ms);
     for (const auto &[one, other] : unequal_limits(*out_.keys)) warn(fail(errc::invalid, words_about_unequal_limits(*one, *other), name_));
   }
 
@@ -376,14 +378,16 @@ status check_key_version(std::string_view version) { return check_word(version, 
 
 status check_key_id(std::string_view id) {
   if (const status s = check_word(id, "id"); !s) return s;
+  if (id.starts_with("sk-")) return fail(errc::invalid, "an id may not begin with sk-: it would look like a key, and ids stand in logs and metrics");
   if (id == "version" || id == "replace") return fail(errc::invalid, "\"" + std::string(id) + "\" cannot be an id: it is the name of a route");
   return {};
 }
 
 std::string words_about_unequal_limits(const client_key &one, const client_key &other) {
   const auto shown = [](const client_key &key) { return key.preview.empty() ? key.id : key.preview; };
-  return "the keys " + shown(one) + " and " + shown(other) + " of owner \"" + one.tenant +
-         "\" differ in requests_per_minute or tokens_per_day, which all keys of an owner share; write the same for each";
+  const char *limits = one.per_model_quota ? "the limits of a model" : "requests_per_minute or tokens_per_day";
+  return "the keys " + shown(one) + " and " + shown(other) + " of owner \"" + one.tenant + "\" differ in " + limits +
+         ", which all keys of an owner share; write the same for each";
 }
 
 auth_document read_auth_file(const std::string &file, const auth_options &options) {

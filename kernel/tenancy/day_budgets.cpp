@@ -115,14 +115,15 @@ void day_budgets::changed_again(const std::vector<day_record> &records) {
     if (const auto found = counters_.find(r.budget); found != counters_.end()) found->second.changed = true;
 }
 
-void day_budgets::restore(const std::vector<day_record> &records) {
+void day_budgets::restore(const std::vector<day_record> &records, bool again) {
   const std::lock_guard guard(mutex_);
   const uint64_t today = days_.today();
   for (const day_record &r : records) {
     if (r.day != today) continue;
     counter &c = at(r.budget);
+    if (c.day != r.day) continue;  // it is of tomorrow already
     c.changed = c.changed || c.used != 0;
-    c.used = sum(c.used, r.used);
+    c.used = again ? std::max(c.used, r.used) : sum(c.used, r.used);
   }
 }
 

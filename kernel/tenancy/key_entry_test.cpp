@@ -123,6 +123,7 @@ TEST(key_entry, an_id_is_short_plain_and_no_name_of_a_route) {
   for (const std::string &bad : {std::string(), std::string("version"), std::string("replace"), std::string(201, 'a'), std::string("a\nb"), std::string("a\0b", 3),
                                  std::string("a\xff")})
     EXPECT_FALSE(check_key_id(bad).ok()) << bad;
+  EXPECT_EQ(why(fields(), false, " sk-hivenet-secret"), "an id may not begin with sk-: it would look like a key, and ids stand in logs and metrics");
   EXPECT_EQ(why(fields(), false, " version "), "\"version\" cannot be an id: it is the name of a route");
   EXPECT_EQ(why(fields(R"("id":"replace",)"), false, ""), "\"replace\" cannot be an id: it is the name of a route");
 }

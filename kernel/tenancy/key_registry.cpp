@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "base/clock.hpp"
 #include "observe/log.hpp"
 #include "tenancy/auth_file.hpp"
 
@@ -17,7 +18,7 @@ std::shared_ptr<const keyring> ring_of(const key_set &set) {
   std::vector<client_key> keys;
   keys.reserve(set.entries.size());
   for (const auto &[id, entry] : set.entries) keys.push_back(entry->key);
-  return keyring::of(std::move(keys), auth_mode::dynamic);
+  return keyring::of(std::move(keys), auth_mode::dynamic, unix_ms());
 }
 
 status check_set(const key_set &set) {

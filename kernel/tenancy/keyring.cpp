@@ -26,24 +26,45 @@ size_t place_of(const digest32 &hash) {
   return bits;
 }
 
-void share_limits(std::vector<client_key> &keys) {
-  std::unordered_map<std::string_view, tenant_limits> largest;
+void share_limits(std::vector<client_key> &keys, uint64_t now_unix_ms) {
+  struct tenant {
+    tenant_limits limits;
+    std::map<std::string_view, model_quota> models;
+  };
+  std::unordered_map<std::string_view, tenant> largest;
   for (const client_key &key : keys) {
-    if (!key.enabled) continue;
-    tenant_limits &of = largest[key.tenant];
-    of.requests_per_minute = std::max(of.requests_per_minute, key.requests_per_minute);
-    of.tokens_per_day = std::max(of.tokens_per_day, key.tokens_per_day);
+    if (!key.usable_at(now_unix_ms)) continue;
+    tenant &of = largest[key.tenant];
+    of.limits.requests_per_minute = std::max(of.limits.requests_per_minute, key.requests_per_minute);
+    of.limits.tokens_per_day = std::max(of.limits.tokens_per_day, key.tokens_per_day);
+    for (const model_quota &q : key.per_model) {
+      model_quota &most = of.models.try_emplace(q.model, model_quota{q.model, 0, 0}).first->second;
+      most.requests_per_minute_per_replica = std::max(most.requests_per_minute_per_replica, q.requests_per_minute_per_replica);
+      most.tokens_per_day = std::max(most.tokens_per_day, q.tokens_per_day);
+    }
   }
-  for (client_key &key : keys) key.of_tenant = largest[key.tenant];
+  for (auto &[name, of] : largest) {
+    if (of.models.empty()) continue;
+    std::vector<model_quota> sorted;
+    sorted.reserve(of.models.size());
+    for (const auto &[model, most] : of.models) sorted.push_back(most);
+    of.limits.per_model = std::make_shared<const std::vector<model_quota>>(std::move(sorted));
+  }
+  for (client_key &key : keys) key.of_tenant = largest[key.tenant].limits;
+}
+
+bool same_limits(const model_quota &a, const model_quota &b) {
+  return a.requests_per_minute_per_replica == b.requests_per_minute_per_replica && a.tokens_per_day == b.tokens_per_day;
 }
 
 }  // namespace
 
-keyring::keyring(auth_mode mode, std::vector<client_key> keys) : mode_(mode), keys_(std::move(keys)) {
+keyring::keyring(auth_mode mode, std::vector<client_key> keys, uint64_t now_unix_ms)
+    : mode_(mode), keys_(std::move(keys)), made_unix_ms_(now_unix_ms) {
   if (mode_ == auth_mode::none) return;
   slots_.resize(std::bit_ceil(2 * keys_.size() + 1));
   const size_t mask = slots_.size() - 1;
-  share_limits(keys_);
+  share_limits(keys_, now_unix_ms);
   name_keys();
   for (size_t i = 0; i < keys_.size(); ++i) {
     assert(find(keys_[i].hash) == nullptr);
@@ -67,12 +88,12 @@ void keyring::name_keys() {
 std::shared_ptr<const keyring> keyring::open_to_all() {
   client_key everybody;
   everybody.tenant = "default";
-  return std::shared_ptr<const keyring>(new keyring(auth_mode::none, {std::move(everybody)}));
+  return std::shared_ptr<const keyring>(new keyring(auth_mode::none, {std::move(everybody)}, 0));
 }
 
-std::shared_ptr<const keyring> keyring::of(std::vector<client_key> keys, auth_mode mode) {
+std::shared_ptr<const keyring> keyring::of(std::vector<client_key> keys, auth_mode mode, uint64_t now_unix_ms) {
   assert(mode != auth_mode::none);
-  return std::shared_ptr<const keyring>(new keyring(mode, std::move(keys)));
+  return std::shared_ptr<const keyring>(new keyring(mode, std::move(keys), now_unix_ms));
 }
 
 const client_key *keyring::find(const digest32 &hash) const {
@@ -96,16 +117,31 @@ admission keyring::admit(std::span<const http::field> fields, uint64_t unix_ms) 
 }
 
 std::vector<std::pair<const client_key *, const client_key *>> unequal_limits(const keyring &ring) {
-  std::map<std::string_view, std::pair<const client_key *, bool>> first;  // of each owner, and whether it was told
+  struct owner {
+    const client_key *flat = nullptr;  // its first one
+    std::map<std::string_view, std::pair<const client_key *, const model_quota *>> models;  // the first that names each
+    bool told = false;
+  };
+  std::map<std::string_view, owner> owners;
   std::vector<std::pair<const client_key *, const client_key *>> out;
   for (const client_key &key : ring.keys()) {
-    if (!key.enabled || key.per_model_quota) continue;
-    const auto [seen, fresh] = first.try_emplace(key.tenant, &key, false);
-    const client_key &other = *seen->second.first;
-    if (fresh || seen->second.second) continue;
-    if (key.requests_per_minute == other.requests_per_minute && key.tokens_per_day == other.tokens_per_day) continue;
-    seen->second.second = true;
-    out.emplace_back(&other, &key);
+    if (!key.usable_at(ring.made_unix_ms())) continue;
+    owner &of = owners[key.tenant];
+    if (of.told) continue;
+    const client_key *other = nullptr;
+    if (key.per_model_quota) {
+      for (const model_quota &q : key.per_model) {
+        const auto [seen, fresh] = of.models.try_emplace(q.model, &key, &q);
+        if (!fresh && !same_limits(*seen->second.second, q)) other = seen->second.first;
+      }
+    } else if (of.flat == nullptr) {
+      of.flat = &key;
+    } else if (key.requests_per_minute != of.flat->requests_per_minute || key.tokens_per_day != of.flat->tokens_per_day) {
+      other = of.flat;
+    }
+    if (other == nullptr) continue;
+    of.told = true;
+    out.emplace_back(other, &key);
   }
   return out;
 }

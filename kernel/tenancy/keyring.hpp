@@ -34,11 +34,13 @@ class keyring : public std::enable_shared_from_this<keyring> {
  public:
   // Mode none: everybody is tenant "default" and may use everything.
   static std::shared_ptr<const keyring> open_to_all();
-  // Mode api-key or dynamic. Hashes must differ. Gives each key that has none its id.
-  static std::shared_ptr<const keyring> of(std::vector<client_key> keys, auth_mode mode = auth_mode::api_key);
+  // Mode api-key or dynamic. Hashes must differ. Gives each key that has none its id. What has expired at `now_unix_ms` has no part
+  // in the limits that a tenant's keys share; one that expires later has it until the next ring.
+  static std::shared_ptr<const keyring> of(std::vector<client_key> keys, auth_mode mode = auth_mode::api_key, uint64_t now_unix_ms = 0);
 
   auth_mode mode() const { return mode_; }
   std::span<const client_key> keys() const { return keys_; }
+  uint64_t made_unix_ms() const { return made_unix_ms_; }
 
   // The key with that hash, whatever its state; null when there is none. No allocation. The table is found by the digest's
   // own bits, which says nothing about a key to who cannot invert SHA-256; the digests are compared in constant time.
@@ -47,15 +49,16 @@ class keyring : public std::enable_shared_from_this<keyring> {
   admission admit(std::span<const http::field> fields, uint64_t unix_ms) const;
 
  private:
-  keyring(auth_mode mode, std::vector<client_key> keys);
+  keyring(auth_mode mode, std::vector<client_key> keys, uint64_t now_unix_ms);
   void name_keys();
 
   auth_mode mode_;
   std::vector<client_key> keys_;
+  uint64_t made_unix_ms_;
   std::vector<uint32_t> slots_;     // open addressing, a power of two; index + 1, 0 = free
 };
 
-// For each owner whose enabled keys differ in the limits that all of them share: two of those keys.
+// For each owner whose usable keys differ in the limits that all of them share, flat ones or those of a model: two of those keys.
 std::vector<std::pair<const client_key *, const client_key *>> unequal_limits(const keyring &);
 
 }  // namespace hive::tenancy

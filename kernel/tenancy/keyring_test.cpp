@@ -136,6 +136,23 @@ TEST(keyring, without_keys_everybody_is_the_default_tenant_whatever_they_send) {
   }
 }
 
+TEST(keyring, unequal_limits_of_a_model_are_told_once_an_owner) {
+  const auto with = [](const std::string &text, std::vector<model_quota> models) {
+    client_key key = key_of(text);
+    key.per_model_quota = true;
+    for (const model_quota &q : models) key.models.push_back(q.model);
+    key.per_model = std::move(models);
+    return key;
+  };
+  const client_key a = with("a", {{"m", 2, 0}}), b = with("b", {{"m", 2, 0}, {"n", 3, 0}}), c = with("c", {{"n", 3, 1}}), d = with("d", {{"m", 9, 0}});
+  EXPECT_TRUE(unequal_limits(*keyring::of({a, b, key_of("flat")})).empty());
+  const auto ring = keyring::of({a, b, c, d});
+  const auto told = unequal_limits(*ring);
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].first, &ring->keys()[1]);
+  EXPECT_EQ(told[0].second, &ring->keys()[2]);
+}
+
 // Not a limit: the number stands in the test's output. A limit would measure the machine's other users.
 TEST(keyring, one_admission_costs) {
   std::vector<client_key> keys;

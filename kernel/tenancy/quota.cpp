@@ -19,14 +19,26 @@ std::string bucket_of(const client_key &key, std::string_view model) {
   return name;
 }
 
-const model_quota *quota_of(const client_key &key, std::string_view model) {
-  const auto at = std::lower_bound(key.per_model.begin(), key.per_model.end(), model,
-                                   [](const model_quota &q, std::string_view m) { return q.model < m; });
-  return at != key.per_model.end() && at->model == model ? &*at : nullptr;
+const model_quota *quota_of(const std::vector<model_quota> &all, std::string_view model) {
+  const auto at = std::lower_bound(all.begin(), all.end(), model, [](const model_quota &q, std::string_view m) { return q.model < m; });
+  return at != all.end() && at->model == model ? &*at : nullptr;
 }
 
 // A tenant's keys share a bucket. When their limits differ the largest sizes it, for all of them.
 uint64_t shared(uint64_t own, uint64_t of_tenant) { return own == 0 ? 0 : std::max(own, of_tenant); }
+
+// What the key may ask of the model: nothing if it does not name it, else its limits as the tenant's keys share them.
+std::optional<model_quota> shared_quota(const client_key &key, std::string_view model) {
+  const model_quota *own = quota_of(key.per_model, model);
+  if (own == nullptr) return std::nullopt;
+  model_quota out = *own;
+  if (const auto &of_tenant = key.of_tenant.per_model)
+    if (const model_quota *most = quota_of(*of_tenant, model)) {
+      out.requests_per_minute_per_replica = shared(own->requests_per_minute_per_replica, most->requests_per_minute_per_replica);
+      out.tokens_per_day = shared(own->tokens_per_day, most->tokens_per_day);
+    }
+  return out;
+}
 
 void add_line(std::string &out, std::string_view name, uint64_t value) {
   out += "X-RateLimit-";
@@ -58,17 +70,17 @@ std::vector<quota_book::tenant_usage> quota_book::usage() {
   const auto now = keys();
   if (!now || now->mode() == auth_mode::none) return {};
   for (const client_key &key : now->keys()) {
-    if (!key.enabled) continue;
+    if (!key.usable_at(now->made_unix_ms())) continue;
     tenant_usage &t = by_tenant[key.tenant];
     t.tenant = key.tenant;
     t.requests_a_minute = std::max(t.requests_a_minute, key.requests_per_minute);
     t.tokens_a_day = std::max(t.tokens_a_day, key.tokens_per_day);
     t.counts_tokens = t.counts_tokens || key.tokens_per_day != 0;
-    for (const model_quota &q : key.per_model) {
-      t.counts_tokens = t.counts_tokens || q.tokens_per_day != 0;
-      if (std::none_of(t.models.begin(), t.models.end(), [&](const model_quota &m) { return m.model == q.model; })) t.models.push_back(q);
-    }
+    t.models = key.of_tenant.per_model;  // the same list for all its keys
   }
+  const auto counts_tokens = [](const model_quota &q) { return q.tokens_per_day != 0; };
+  for (auto &[name, t] : by_tenant)
+    if (t.models) t.counts_tokens = t.counts_tokens || std::any_of(t.models->begin(), t.models->end(), counts_tokens);
   for (const day_record &r : days_.rows())
     if (const auto t = by_tenant.find(std::string_view(r.budget).substr(0, r.budget.find('\0'))); t != by_tenant.end()) {
       uint64_t &used = t->second.used_today;
@@ -88,8 +100,8 @@ bool quota_use::take_request(refusal &why) {
 
 bool quota_use::take_request(std::string_view model, uint64_t agents, refusal &why) {
   if (!who_->per_model_quota || agents == 0) return true;
-  const model_quota *q = quota_of(*who_, model);
-  if (q == nullptr || q->requests_per_minute_per_replica == 0) return true;
+  const std::optional<model_quota> q = shared_quota(*who_, model);
+  if (!q || q->requests_per_minute_per_replica == 0) return true;
   uint64_t all = 0;
   if (__builtin_mul_overflow(q->requests_per_minute_per_replica, agents, &all)) all = UINT64_MAX;
   return take_request_of(bucket_of(*who_, model), all, " to the model '" + std::string(model) + "'", why);
@@ -109,8 +121,8 @@ void quota_use::no_quota() { requests_ = {0, 0, no_quota_retry_s}; }
 bool quota_use::take_tokens(std::string_view model, uint64_t prompt, uint64_t declared, refusal &why) {
   const client_key &key = *who_;
   if (key.per_model_quota) {
-    const model_quota *q = quota_of(key, model);
-    if (q == nullptr || q->tokens_per_day == 0) return true;
+    const std::optional<model_quota> q = shared_quota(key, model);
+    if (!q || q->tokens_per_day == 0) return true;
     budget_ = bucket_of(key, model);
     day_limit_ = q->tokens_per_day;
   } else {

@@ -3,6 +3,7 @@
 // limits need neither.
 //
 // A flat limit is of the tenant: all its keys and all models share it. One of the shape per_model is of the tenant and that model.
+// Of either the largest among the tenant's usable keys counts for each key that has one.
 #pragma once
 
 #include <cstdint>
@@ -50,9 +51,9 @@ class quota_book {
     uint64_t requests_a_minute = 0, tokens_a_day = 0;      // flat ones; 0 = no limit
     uint64_t used_today = 0;                               // over all its models
     bool counts_tokens = false;                            // some limit of tokens a day is set
-    std::vector<model_quota> models;                       // of all its keys, each once
+    std::shared_ptr<const std::vector<model_quota>> models;  // of all its keys, each once with its largest limits; null = none
   };
-  // By tenant, of the enabled keys; a tenant whose keys have gone is not there.
+  // By tenant, of the keys that were usable when their ring was made; a tenant whose keys have gone is not there.
   std::vector<tenant_usage> usage();
 
  private:

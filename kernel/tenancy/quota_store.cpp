@@ -69,30 +69,27 @@ void quota_store::flush() {
   if (busy_.exchange(true, std::memory_order_acq_rel)) return;
   const bool posted = storage_.post([this](fleet::storage_client &client) {
     busy_.store(false, std::memory_order_release);
-    if (!loaded()) read(client);
-    if (loaded()) write(client);
+    if (!loaded() || day_ != days_.today()) read(client);
+    if (loaded() && day_ == days_.today()) write(client);
   });
   if (!posted) busy_.store(false, std::memory_order_release);
 }
 
 void quota_store::read(fleet::storage_client &client) {
   std::vector<day_record> found;
-  std::vector<fleet::stored_write> stale;
   const uint64_t today = days_.today();
   uint64_t unread = 0;
   const status s = client.scan(prefix, [&](std::string_view key, std::string_view value) {
     auto record = quota_record(key, value);
     if (!record) ++unread;
     else if (record->day == today) found.push_back(*std::move(record));
-    else if (record->day + 1 < today) stale.push_back({std::string(key), {}, 0, true});
     return true;
   });
   if (!s) return failed(1, "could not be read; limits count from zero until they are", s);
   if (unread != 0) failed(unread, "are no records of ours and do not count", fail(errc::invalid, std::to_string(unread) + " record(s)"));
-  days_.restore(found);
+  day_ = today;
+  days_.restore(found, !read_days_.insert(today).second);
   loaded_.store(true, std::memory_order_release);
-  if (stale.empty()) return;
-  if (const status erased = client.write(stale); !erased) failed(1, "of past days could not be erased", erased);
 }
 
 void quota_store::write(fleet::storage_client &client) {

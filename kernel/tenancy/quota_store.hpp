@@ -1,7 +1,8 @@
-// Keeps the tokens that were used today over a restart (--quota-backend). Memory is what counts; the storage is read once at the start
-// and then only written: all that has changed, twice a second, in one transaction, so that a kill loses less than a second's usage.
+// Keeps the tokens that were used today over a restart (--quota-backend). Memory is what counts; the storage is read at the start and
+// when another day begins, and else only written: all that has changed, twice a second, in one transaction, so that a kill loses less
+// than a second's usage. A day begins at midnight, or when a wall clock that was wrong is put right: then its records may be there.
 //
-// Records: quotaTPD:TENANT:DAY or quotaTPD:TENANT<NUL>MODEL:DAY, DAY counted from 1970; 8 bytes, big endian; kept for 48 h. A storage
+// Records: quotaTPD:TENANT:DAY or quotaTPD:TENANT<NUL>MODEL:DAY, DAY counted from 1970; 8 bytes, big endian; kept for 48 h, which the storage sees to. A storage
 // that fails refuses nobody: it is counted, told at most once a minute, and tried again; what was not read is never written over.
 //
 // Control thread. The storage thread must have stopped before this is destroyed.
@@ -10,6 +11,7 @@
 #include <atomic>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -49,7 +51,9 @@ class quota_store {
   day_budgets &days_;
   const clock_source &clock_;
   uint64_t next_ns_ = 0;
-  uint64_t told_ns_ = 0;                   // storage thread
+  uint64_t told_ns_ = 0;                   // storage thread, as the next two
+  uint64_t day_ = 0;                       // the last one that was read
+  std::set<uint64_t> read_days_;
   std::atomic<bool> loaded_{false}, busy_{false};
   std::atomic<uint64_t> errors_{0};
 };

@@ -171,6 +171,48 @@ TEST_F(quotas, keys_of_one_tenant_share_and_the_largest_limit_counts) {
   EXPECT_TRUE(quota_use(book, of(3)).take_request(why)) << "a key without a limit has none";
 }
 
+// Each call with its own key's limit would clip the bucket to 2.
+TEST_F(quotas, keys_of_one_tenant_share_the_limits_of_a_model_too_and_the_largest_counts) {
+  const auto key_with = [](char hash, uint64_t a_minute, uint64_t a_day) {
+    client_key k = key_of("acme", hash);
+    k.per_model_quota = true;
+    k.models = {"m"};
+    k.per_model = {{"m", a_minute, a_day}};
+    return k;
+  };
+  client_key off = key_with(3, 50, 5000), old = key_with(4, 60, 6000), other = key_with(6, 90, 9000);
+  off.enabled = false;
+  old.expires_unix_ms = 1000;
+  other.tenant = "beta";
+  const auto keys = keyring::of({key_with(1, 2, 10), key_with(2, 5, 100), off, old, key_with(5, 0, 0), other}, auth_mode::api_key, 1000);
+  const auto of = [&](size_t i) { return caller(keys, &keys->keys()[i]); };
+  for (int i = 0; i < 10; ++i) EXPECT_TRUE(quota_use(book, of(static_cast<size_t>(i % 2))).take_request("m", 2, why)) << i;
+  for (const size_t i : {size_t{0}, size_t{1}}) EXPECT_FALSE(quota_use(book, of(i)).take_request("m", 2, why));
+  EXPECT_TRUE(quota_use(book, of(4)).take_request("m", 2, why)) << "a key without a limit has none";
+  quota_use tokens(book, of(0));
+  EXPECT_TRUE(tokens.take_tokens("m", 90, 0, why));
+  EXPECT_EQ(line(tokens, "Limit-Tokens"), "100");
+  book.set_keys(keys);
+  const auto rows = book.usage();
+  ASSERT_EQ(rows.size(), 2u);
+  ASSERT_NE(rows[0].models, nullptr);
+  ASSERT_EQ(rows[0].models->size(), 1u);
+  EXPECT_EQ(rows[0].models->front().requests_per_minute_per_replica, 5u);
+}
+
+TEST_F(quotas, a_key_that_has_expired_when_the_ring_is_made_has_no_part_in_shared_limits) {
+  client_key small = key_of("acme", 1), old = key_of("acme", 2);
+  small.requests_per_minute = 2;
+  old.requests_per_minute = 50;
+  old.expires_unix_ms = 1000;
+  EXPECT_EQ(keyring::of({small, old}, auth_mode::api_key, 999)->keys()[0].of_tenant.requests_per_minute, 50u);
+  const auto keys = keyring::of({small, old}, auth_mode::api_key, 1000);
+  EXPECT_EQ(keys->keys()[0].of_tenant.requests_per_minute, 2u);
+  book.set_keys(keys);
+  EXPECT_EQ(book.usage().at(0).requests_a_minute, 2u);
+  EXPECT_TRUE(unequal_limits(*keys).empty());
+}
+
 TEST_F(quotas, limits_and_usage_are_told_by_tenant_and_go_with_the_last_key) {
   client_key per_model = key_of("acme", 1), plain = key_of("beta", 2);
   per_model.per_model_quota = true;
@@ -188,7 +230,8 @@ TEST_F(quotas, limits_and_usage_are_told_by_tenant_and_go_with_the_last_key) {
   ASSERT_EQ(rows.size(), 2u);
   EXPECT_EQ(rows[0].tenant, "acme");
   EXPECT_EQ(rows[0].used_today, 60u) << "of all its models, not of the one that was last asked";
-  EXPECT_EQ(rows[0].models.size(), 2u);
+  ASSERT_NE(rows[0].models, nullptr);
+  EXPECT_EQ(rows[0].models->size(), 2u);
   EXPECT_TRUE(rows[0].counts_tokens);
   EXPECT_EQ(rows[1].requests_a_minute, 96u);
   EXPECT_FALSE(rows[1].counts_tokens);

@@ -40,13 +40,12 @@ request_rate::answer request_rate::take(std::string_view name, uint64_t a_minute
   bucket &b = found->second;
   b.fill(now);
   b.a_minute = rate;
-  b.most = most;
-  b.tokens = std::min(b.tokens, most);
+  b.most = most;  // what is above a smaller one goes when the bucket fills next
   answer out;
   out.allowed = b.tokens >= one;
   if (out.allowed) b.tokens = std::max(0.0, b.tokens - 1);
   else out.retry_ns = until(1 - b.tokens, rate);
-  out.remaining = static_cast<uint64_t>(std::min(b.tokens + (1 - one), largest));
+  out.remaining = static_cast<uint64_t>(std::min({b.tokens + (1 - one), most, largest}));
   out.full_ns = until(most - b.tokens, rate);
   return out;
 }

@@ -77,6 +77,18 @@ TEST_F(rates, a_changed_limit_acts_at_the_next_call) {
   EXPECT_EQ(allowed(some, "a", 2, 5), 1) << "a smaller limit keeps what it can hold";
 }
 
+TEST_F(rates, a_smaller_limit_clips_what_is_stored_when_the_bucket_next_fills) {
+  ASSERT_EQ(allowed(some, "a", 60, 10), 10);
+  const auto dip = some.take("a", 20);
+  EXPECT_TRUE(dip.allowed);
+  EXPECT_EQ(dip.remaining, 20u) << "never more than the limit";
+  EXPECT_EQ(dip.full_ns, 0u);
+  EXPECT_EQ(some.take("a", 60).remaining, 48u) << "back in the same moment";
+  some.take("a", 20);
+  clock.advance(1);
+  EXPECT_EQ(allowed(some, "a", 20, 60), 20);
+}
+
 TEST_F(rates, full_ones_are_forgotten_and_partly_drained_ones_are_not) {
   some.take("a", 60);
   EXPECT_EQ(some.sweep(), 0u);

@@ -82,15 +82,14 @@ class prefix_affinity {
     if (lease == nullptr) return;
     agent &a = agents_.at(o.index);
     const uint64_t now = host_.now_ns();
-    double computed = lease->value.tokens;
-    if (first || o.status == HIVE_OK)
-      for (auto *before = leases_.of(o.index).data(); before != lease; ++before) {
-        computed += before->value.tokens;
-        settle(a, before->value);
-      }
-    settle(a, lease->value);
+    const uint64_t since = a.first.since_ns;
+    double computed = 0;
+    for (auto *l = first || o.status == HIVE_OK ? leases_.of(o.index).data() : lease; l <= lease; ++l) {
+      computed += l->value.tokens;
+      settle(a, *l);
+    }
     // An answer in one piece ends long after its prompt was computed.
-    if (first && computed > 0) a.pace.add(computed, now - std::min(now, a.first.since_ns));
+    if (first && computed > 0) a.pace.add(computed, now - std::min(now, since));
     if (!first) {
       if (o.status == HIVE_OK) learn(a, lease->value.believed, o);
       leases_.erase(o, lease);
@@ -160,10 +159,12 @@ class prefix_affinity {
     else if (a.first.tokens == 0 || next->made_ns != a.first.made_ns) a.first = {next->value.tokens, next->made_ns, now_ns};
   }
 
-  static void settle(agent &a, work &w) {
-    a.backlog = std::max(0.0, a.backlog - w.tokens);
-    w.tokens = 0;
-    w.computed = true;
+  static void settle(agent &a, ledger<work>::lease &l) {
+    // Of several made at the same moment the first in line is settled first: it is the one that a.first stands for.
+    if (l.value.tokens > 0 && l.made_ns == a.first.made_ns) a.first = {};
+    a.backlog = std::max(0.0, a.backlog - l.value.tokens);
+    l.value.tokens = 0;
+    l.value.computed = true;
   }
 
   static void learn(agent &a, double believed, const hive_outcome &o) {

@@ -1,7 +1,6 @@
 #include "gatekeeper.hpp"
 
 #include <sys/eventfd.h>
-#include <sys/socket.h>
 #include <unistd.h>
 #include <zmq.h>
 
@@ -99,10 +98,12 @@ void gatekeeper::on_event(uint16_t event, int fd) {
   }
 }
 
-// Only shutdown, never close: the descriptor is libzmq's, which then raises DISCONNECTED and the entry goes.
+// Only shutdown, never close: the descriptor is libzmq's, which then raises DISCONNECTED and the entry goes. It may have closed
+// it before this thread reads of it: what the number stands for now is then somebody else's, and no concern of the limits.
 void gatekeeper::accepted(int fd) {
   connection c;
   c.name = name_of(fd);
+  if (const uint16_t port = port_.load(std::memory_order_acquire); port != 0 && c.name.local_port != port) c.name = {};
   c.site = site_of(c.name.peer_ip);
   c.since_ns = host_->now_ns(host_);
   std::string refused;
@@ -127,7 +128,7 @@ void gatekeeper::accepted(int fd) {
       count = &refused_.strangers;
     }
     if (refused.empty()) return;
-    shutdown(fd, SHUT_RDWR);
+    cut_connection(fd, c.name);
     count->add();
     if (!worth_a_line(c.site, c.since_ns)) return;
   }

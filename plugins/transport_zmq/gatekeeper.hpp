@@ -24,6 +24,8 @@ class gatekeeper {
 
   // [loop] Starts to watch `socket`; call before it binds. Returns what went wrong, or empty.
   std::string start(void *zmq_context, void *socket, uint64_t serial);
+  // [loop] The port it listens on, as soon as it is known; 0 = not yet.
+  void set_port(uint16_t port) { port_.store(port, std::memory_order_release); }
   // [loop] Ends the thread; call before the socket closes.
   void stop();
 
@@ -59,6 +61,7 @@ class gatekeeper {
   int wake_ = -1;
   std::thread thread_;
   std::atomic<bool> news_{false};
+  std::atomic<uint16_t> port_{0};
   std::mutex mutex_;         // guards all below
   std::vector<int> gone_;
   std::unordered_map<int, connection> open_;

@@ -48,6 +48,7 @@ std::string router_side::listen(const literal &address, std::string &bound) {
 
   literal at = address;
   core_.zmq->set_denied(domain_, denied_);
+  gate_->set_port(at.port);
   const std::string host = at.ipv6 ? "[" + at.host + "]" : at.host;
   const std::string endpoint = "tcp://" + host + ":" + (at.port == 0 ? "*" : std::to_string(at.port));
   if (zmq_bind(socket_, endpoint.c_str()) != 0) return failed(to_text(at) + ": " + zmq_strerror(zmq_errno()));
@@ -58,6 +59,7 @@ std::string router_side::listen(const literal &address, std::string &bound) {
     at.port = static_cast<uint16_t>(std::strtoul(text.data() + text.rfind(':') + 1, nullptr, 10));
   }
   port_ = at.port;
+  gate_->set_port(port_);
   bound = to_text(at);
   epoll_event e{};
   e.events = EPOLLIN;

@@ -64,7 +64,7 @@ def test_what_an_agent_has_sent_says_nothing_when_it_is_sent_again(stack):
     line = Recorder(stack.link)
     agent = stack.start_agent(stack.engine, link=line.address)
     assert stack.chat(max_tokens=1).status_code == 200
-    registered = stack.router.log().count("registered")
+    registered = stack.router.log().count(" registered: engine ")
     assert agent.stop() == 0
     wait_for("it is gone", lambda: stack.chat(max_tokens=1).status_code in (404, 503), limit=20)
     recorded = [pieces for pieces in line.sent if pieces]
@@ -84,7 +84,7 @@ def test_what_an_agent_has_sent_says_nothing_when_it_is_sent_again(stack):
                         pass
     assert stack.chat(max_tokens=1).status_code in (404, 503)
     assert not [row for row in stack.table().values() if row["status"]["routable"]]
-    assert stack.router.log().count("registered") == registered and stack.router.child.poll() is None
+    assert stack.router.log().count(" registered: engine ") == registered and stack.router.child.poll() is None
     wait_for("nothing is left of it", lambda: descriptors(stack.router) <= before + 2)
     line.listener.close()
 

@@ -45,6 +45,15 @@ void finish(plugin_rule &by, uint32_t agent, double at_s, const arrival &a, doub
   by.tell(at_s + 0.2, {agent, 0.2, true, &a, cached});
 }
 
+// To that one of two agents, wherever it would go by itself.
+arrival send(plugin_rule &by, uint32_t agent, double at_s, uint64_t root, size_t blocks) {
+  by.pool().eligible(1 - agent, false);
+  const arrival a = with_prompt(path(root, blocks));
+  EXPECT_EQ(by.choose(at_s, a, idle(2)), agent);
+  by.pool().eligible(1 - agent, true);
+  return a;
+}
+
 TEST(consistent_hash, sends_a_key_to_the_same_agent_on_every_router) {
   plugin_rule one("consistent-hash", "", 20), two("consistent-hash", R"({"load_factor": 3})", 20);
   std::map<uint32_t, int> share;
@@ -145,23 +154,27 @@ TEST(prefix_affinity, leaves_a_warm_agent_when_what_waits_there_is_worth_more) {
 // beginning.
 TEST(prefix_affinity, knows_that_a_long_prompt_is_partly_computed) {
   plugin_rule by("prefix-affinity", "", 2);
-  const auto send = [&by](uint32_t agent, double t, uint64_t root, size_t blocks) {
-    by.pool().eligible(1 - agent, false);
-    const arrival a = with_prompt(path(root, blocks));
-    EXPECT_EQ(by.choose(t, a, idle(2)), agent);
-    by.pool().eligible(1 - agent, true);
-    return a;
-  };
-  // A block in a tenth of a second, at both.
-  for (const uint32_t agent : {0u, 1u}) finish(by, agent, 0, send(agent, 0, 1 + agent, 1));
-  send(0, 10, 3, 100);
-  send(1, 15, 4, 60);
+  // A block in a tenth of a second, at both; one after the other, as the clock does not go back.
+  for (const uint32_t agent : {0u, 1u}) finish(by, agent, agent, send(by, agent, agent, 1 + agent, 1));
+  send(by, 0, 10, 3, 100);
+  send(by, 1, 15, 4, 60);
   const arrival cold = with_prompt(path(5, 1));
   EXPECT_EQ(by.choose(15, cold, idle(2)), 0u) << "50 blocks are left there, 60 here";
   // Both take longer than they should, the first one most; what waits behind them, 41 blocks and 35, still counts whole.
-  send(0, 15, 6, 40);
-  send(1, 15, 8, 35);
+  send(by, 0, 15, 6, 40);
+  send(by, 1, 15, 8, 35);
   EXPECT_EQ(by.choose(40, with_prompt(path(7, 1)), idle(2)), 1u);
+}
+
+// Naive variant: prompts are told apart by the moment they came at, and the second one of a moment counts as computed with the first.
+TEST(prefix_affinity, tells_prompts_of_the_same_moment_apart) {
+  plugin_rule by("prefix-affinity", "", 2);
+  finish(by, 0, 0, send(by, 0, 0, 1, 1));
+  const arrival first = send(by, 0, 10, 2, 100);
+  send(by, 0, 10, 3, 40);
+  by.tell(20, {0, 10, false, &first, 0});
+  send(by, 1, 20, 4, 30);
+  EXPECT_EQ(by.choose(20, with_prompt(path(5, 1)), idle(2)), 1u) << "40 blocks have only just begun there, 30 here";
 }
 
 TEST(prefix_affinity, trusts_no_cache_that_engines_do_not_confirm) {
