@@ -1,5 +1,7 @@
 #include "apps/metrics_page.hpp"
 
+#include "base/json_text.hpp"
+
 namespace hive::apps {
 
 void metrics_page::on_request(http::exchange &exchange) {
@@ -10,6 +12,12 @@ void metrics_page::on_request(http::exchange &exchange) {
   const std::string body = fits ? exporter_.expose() : "this listener serves GET /metrics\n";
   exchange.serve(std::make_unique<answered>());
   exchange.respond({fits ? 200 : 404, {&type, 1}}, body);
+}
+
+std::string metrics_page::refusal_body(int, std::string_view what) {
+  std::string out = R"({"error":)";
+  append_json_string(out, what);
+  return out + "}";
 }
 
 }  // namespace hive::apps

@@ -19,7 +19,7 @@ class metrics_page final : public http::service {
   std::string address() const { return server_.address(); }
 
   void on_request(http::exchange &exchange) override;
-  std::string refusal_body(int, std::string_view what) override { return std::string(what) + "\n"; }
+  std::string refusal_body(int, std::string_view what) override;
 
  private:
   admin::exporter &exporter_;

@@ -99,8 +99,10 @@ result<std::string> parse_announce(std::string_view text) {
 }
 
 result<std::string> parse_base_url(std::string_view text) {
+  // What stands before an @ or in a query may be a password, and this is going to be printed.
+  const bool secret = text.find_first_of("@?#") != std::string_view::npos;
   const auto refuse_url = [&](const char *why) {
-    return fail(errc::invalid, "\"" + std::string(text) + "\" " + why + "; write one like http://localhost:8888");
+    return fail(errc::invalid, (secret ? "the URL " : "\"" + std::string(text) + "\" ") + why + "; write one like http://localhost:8888");
   };
   std::string_view rest = text;
   if (rest.starts_with("http://")) rest.remove_prefix(7);

@@ -59,6 +59,9 @@ TEST(address, base_urls_lose_their_trailing_slash_and_carry_nothing_else) {
   EXPECT_EQ(*parse_base_url("https://[::1]/v2/"), "https://[::1]/v2");
   for (const char *bad : {"localhost:8888", "ftp://a", "http://", "http://u:p@a", "http://a?x", "http://a:0", "http://a:99999", "http://a b", "http:///x"})
     EXPECT_FALSE(parse_base_url(bad).ok()) << bad;
+  // The refusal is printed. Naive variant: it quotes whatever was given.
+  for (const char *bad : {"http://u:hunter2@a", "ftp://hunter2@a", "http://a?key=hunter2", "hunter2@a", "http://a b@hunter2", "http://a#hunter2"})
+    EXPECT_EQ(parse_base_url(bad).why().text().find("hunter2"), std::string::npos) << bad;
 }
 
 class secret_file : public testing::Test {

@@ -219,6 +219,7 @@ void router_hub::kick_link(link_id id, std::string_view code, std::string_view m
 }
 void router_hub::drain(std::string_view peer_id, uint64_t deadline_ms) { impl_->drain(peer_id, deadline_ms); }
 void router_hub::set_denied(std::vector<std::array<uint8_t, 32>> keys) {
+  if (!impl_->pump.usable()) return;  // agents of this process alone: nobody comes whom it could deny
   if (const status s = impl_->pump.set_denied(keys); !s) note(level::warning, s.text());
 }
 void router_hub::set_secrets(std::vector<std::string> secrets) { impl_->set_secrets(std::move(secrets)); }

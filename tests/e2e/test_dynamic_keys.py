@@ -70,7 +70,7 @@ def test_the_openai_sdk_is_let_in_as_the_entry_says(stack):
         client.chat.completions.create(model="other", messages=[{"role": "user", "content": "hello"}])
     series = {"tenant_id": "acme", "key_id": "acme/prod"}
     assert stack.metric("hivenet_router_tenant_requests_success_total", model="sim-model", **series) == 1
-    lines = lambda: [json.loads(line) for line in (stack.folder / "audit.jsonl").read_text().splitlines()]
+    lines = lambda: [json.loads(line) for line in (stack.folder / "audit.jsonl").read_text().splitlines() if '"log_type":"audit"' in line]
     wait_for("the audit line", lambda: any((line["tenant_id"], line["key_id"], line["status_code"]) == ("acme", "acme/prod", 200) for line in lines()))
     client.api_key = TWO
     with pytest.raises(openai.AuthenticationError):

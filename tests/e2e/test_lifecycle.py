@@ -1,5 +1,6 @@
 """Agents come, go, freeze and return; routers restart. No request hangs, nothing is counted twice."""
 import re
+import shutil
 import signal
 import threading
 import time
@@ -192,7 +193,8 @@ def test_two_live_agents_with_one_identity_do_not_flap(stack):
     engine = stack.start_engine()
     stack.start_router()
     first = stack.start_agent(engine)
-    second = stack.start_agent(engine, wait=False)
+    shutil.copy(stack.folder / "agent.key", stack.folder / "copy.key")  # the file itself is held by the first
+    second = stack.start_agent(engine, identity="copy.key", wait=False)
     assert second.peer_id == first.peer_id
     wait_for("the newcomer is refused", lambda: "duplicate" in second.log(), limit=15)
     for _ in range(20):

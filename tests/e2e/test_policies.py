@@ -66,6 +66,9 @@ def test_the_api_shows_writes_and_deletes_policies_as_the_sheet_says(simple):
     assert simple.admin("/admin/policy").json() == shown.json()
     assert put(simple, ANYBODY, "").status_code == 200
     assert simple.admin("/admin/policy/models/", "PUT", content=named("x")).status_code == 400
+    for method in ("PUT", "DELETE"):
+        key = simple.admin("/admin/policy/models/%20sk-typed-here-by-mistake", method, content=named("x"))
+        assert key.status_code == 400 and "by-mistake" not in key.text + simple.router.log(), "a key is nobody's name"
     assert put(simple, "x" * (1 << 20 | 1)).status_code == 413
     assert simple.admin("/admin/policy", "POST").headers["allow"] == "GET, HEAD, PUT, DELETE"
     assert simple.admin("/admin/policy", key="").status_code == 401
@@ -200,7 +203,7 @@ def test_an_alias_is_its_model_for_keys_policies_engine_and_audit(stack):
     asked = own.replace(b'"x":1.50', b'"stream":true').replace(b"{", b'{"stream_options":{"include_usage":true},', 1)
     assert [r["body_sha256"] for r in engine.requests()[-2:]] == [hashlib.sha256(b).hexdigest() for b in (own, asked)]
     audit = stack.folder / "audit.jsonl"
-    found = wait_for("audit", lambda: [l for l in map(json.loads, audit.read_text().splitlines()) if l["alias"]])
+    found = wait_for("audit", lambda: [l for l in map(json.loads, audit.read_text().splitlines()) if l.get("alias")])
     assert {(l["model"], l["alias"]) for l in found} == {("sim-model", "gpt-4o")}
     refused = stack.chat(model="denied", headers=bearer(ACME))
     assert refused.status_code == 403

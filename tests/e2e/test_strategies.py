@@ -34,8 +34,7 @@ def cached_share(stack, engines, policy_text, embedded=0, **fields):
         stack.link = said["link"][0]
     else:
         stack.start_router("--policy-file", policy)
-    for i, e in enumerate(engines[embedded:]):
-        stack.start_agent(e, identity=f"{i}.key")
+    agents = [stack.start_agent(e, identity=f"{i}.key") for i, e in enumerate(engines[embedded:])]
     routable(stack, len(engines))
     before = [e.state() for e in engines]
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
@@ -46,7 +45,8 @@ def cached_share(stack, engines, policy_text, embedded=0, **fields):
         assert [a.result().status_code for a in answers] == [200] * len(answers)
     after = [e.state() for e in engines]
     prompts = sum(a["prompt_tokens"] - b["prompt_tokens"] for a, b in zip(after, before))
-    stack.router.stop()
+    for program in (*agents, stack.router):
+        program.stop()
     served = [a["served"] - b["served"] for a, b in zip(after, before)]
     return sum(a["cached_tokens"] - b["cached_tokens"] for a, b in zip(after, before)) / prompts, served
 

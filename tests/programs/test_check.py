@@ -41,7 +41,7 @@ class Check(unittest.TestCase):
         done = self.run_program("router", "policy", "limits", *known, "max_input_tokens=262144", "input_tokens_per_minute=519540",
                                 "output_tokens_per_minute=74000", "sellable_requests=48")
         self.assertEqual((done.returncode, done.stdout), (0, "      max_occupancy_share: 0.641\n      quota:\n        requests_per_minute: 96\n"
-                                                             "        input_tokens_per_minute: 519540\n        output_tokens_per_minute: 47431\n"))
+                                                             "        input_tokens_per_minute: 519540\n        output_tokens_per_minute: 47430\n"))
         for wrong in ((), known[:1], (*known, "nonsense=1"), (*known, "sellable_requests"), (*known, "sellable_requests=-1")):
             self.assertEqual(self.run_program("router", "policy", "limits", *wrong).returncode, 2, wrong)
 
