@@ -155,7 +155,7 @@ def test_running_out_of_descriptors_stops_nothing_that_runs(simple):
         for _ in range(200):
             s = socket.socket()
             s.setblocking(False)
-            s.connect_ex((host, int(port)))
+            s.connect_ex(simple.place)
             clients.append(s)
         time.sleep(0.3)
         log_before, cpu_before = len(simple.router.log()), cpu_seconds(simple.router.pid)
