@@ -1,7 +1,9 @@
 """vLLM on CPU behind router and agent: answers, signals, errors, aborts. Writes what it saw to a page of results."""
 import argparse
 import datetime
+import os
 import pathlib
+import signal
 import socket
 import sys
 import tempfile
@@ -34,11 +36,25 @@ def free_port():
         return s.getsockname()[1]
 
 
+class Vllm(Process):
+    """vLLM starts processes of its own, which outlive it when it is killed: all of its session are ended."""
+
+    def __init__(self, command, folder, env):
+        super().__init__("vllm", ["setsid", *command], folder, env)
+
+    def kill(self):
+        try:
+            os.killpg(self.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        super().kill()
+
+
 def start_vllm(stack, command, model):
     port = free_port()
     quiet = {"VLLM_TARGET_DEVICE": "cpu", "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1",
              "VLLM_CPU_OMP_THREADS_BIND": "nobind", "OMP_NUM_THREADS": "1"}
-    server = stack.keep(Process("vllm", [
+    server = stack.keep(Vllm([
         command, "serve", model, "--host", "127.0.0.1", "--port", port, "--served-model-name", "tiny-llm", "tiny-alias", "--dtype",
         "float32", "--max-model-len", "2048", "--enforce-eager", "--max-num-seqs", "4"], stack.folder, quiet))
     server.url = f"http://127.0.0.1:{port}"
