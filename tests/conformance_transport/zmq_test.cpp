@@ -6,6 +6,8 @@
 #include <unistd.h>
 #include <zmq.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -207,10 +209,15 @@ TEST(transport_zmq, a_thousand_reconnects_leave_no_descriptor_and_no_memory_behi
   };
   come_and_go(10);
   const auto before = descriptors();
-  const size_t memory = resident_bytes();
-  come_and_go(50);
+  // What is lost grows with every thousand; what an allocator keeps for the next time does not.
+  size_t growth = SIZE_MAX;
+  for (int thousand = 0; thousand < 3 && growth >= 512 * 1024; ++thousand) {
+    const size_t memory = resident_bytes();
+    come_and_go(50);
+    growth = std::min(growth, std::max(resident_bytes(), memory) - memory);
+  }
   EXPECT_TRUE(drive({&router, &agent}, [&] { return descriptors() <= before + 2; })) << descriptors() - before;
-  EXPECT_LT(resident_bytes(), memory + 1000 * 1024) << "1000 of them";
+  EXPECT_LT(growth, 512u * 1024) << "1000 of them";
   EXPECT_EQ(router.metric("rejected_connections_total"), 0) << "every place was given back";
 }
 #endif
