@@ -9,7 +9,6 @@ import argparse
 import datetime
 import json
 import os
-import pathlib
 import platform
 import random
 import shlex

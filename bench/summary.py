@@ -9,7 +9,7 @@ import statistics
 import sys
 
 import budgets
-from budgets import BETWEEN, METRICS, number, ratios, values
+from budgets import BETWEEN, number, ratios, values
 
 SINGLES = ("cancel", "ready", "selection")
 

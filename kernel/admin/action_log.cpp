@@ -7,14 +7,9 @@
 
 namespace hive::admin {
 
-namespace {
-
-// What is not a question changes something, unless it is known not to: a route that is new is written down.
 bool changes(const gateway::admin_request &r) {
   return r.method != "GET" && r.method != "HEAD" && r.method != "OPTIONS" && r.path != "/admin/explain";
 }
-
-}  // namespace
 
 std::string target_of(std::string_view route, std::string_view path) {
   const size_t open = route.find_first_of(":*");

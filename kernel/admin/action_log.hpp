@@ -15,6 +15,9 @@ namespace hive::admin {
 // What stands in `path` where the route's template has `:name` or `*name`; decoded. "" = the template is the path.
 std::string target_of(std::string_view route, std::string_view path);
 
+// What is not a question changes something, unless it is known not to: a route that is new counts.
+bool changes(const gateway::admin_request &);
+
 class action_log {
  public:
   using reply_fn = std::function<void(gateway::admin_answer)>;

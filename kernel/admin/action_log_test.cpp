@@ -17,7 +17,7 @@ namespace json = boost::json;
 using gateway::admin_answer;
 using gateway::admin_request;
 
-constexpr const char *key = "an-admin-key-that-nobody-may-ever-read-01";
+constexpr const char *admin_key = "an-admin-key-that-nobody-may-ever-read-01";
 
 TEST(action_log, a_target_is_what_the_template_leaves_open) {
   const struct { const char *route, *path, *target; } cases[] = {
@@ -49,11 +49,11 @@ struct action_file : testing::Test {
         admin_request r;
         r.method = s.method;
         r.path = s.path;
-        r.authorization = std::string("Bearer ") + key;
+        r.authorization = std::string("Bearer ") + admin_key;
         r.client = "192.0.2.7";
         r.request_id = "id";
         r.body = "a body that is nobody's business";
-        if (s.opened) r.caller.key_id = sha256_hex(key).substr(0, 12);
+        if (s.opened) r.caller.key_id = sha256_hex(admin_key).substr(0, 12);
         int replies = 0;
         actions.watching(r, [&](admin_answer a) { replies += a.status == s.status ? 1 : 100; })({s.status, {}, {}, {}, s.route});
         EXPECT_EQ(replies, 1);
@@ -88,10 +88,10 @@ TEST_F(action_file, every_change_has_a_line_and_no_question_has) {
   }
   EXPECT_EQ(lines[0].at("target").as_string(), "a");
   EXPECT_EQ(lines[0].at("status_code").as_int64(), 200);
-  EXPECT_EQ(lines[0].at("admin_key_id").as_string(), sha256_hex(key).substr(0, 12));
+  EXPECT_EQ(lines[0].at("admin_key_id").as_string(), sha256_hex(admin_key).substr(0, 12));
   EXPECT_EQ(lines[1].at("level").as_string(), "error");
   EXPECT_EQ(lines[2].at("admin_key_id").as_string(), "") << "nobody was let in";
-  for (const std::string &secret : {std::string(key), sha256_hex(key), std::string("business")})
+  for (const std::string &secret : {std::string(admin_key), sha256_hex(admin_key), std::string("business")})
     EXPECT_EQ(text.find(secret), std::string::npos) << secret;
 }
 

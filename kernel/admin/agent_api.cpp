@@ -2,6 +2,7 @@
 
 #include <boost/json.hpp>
 
+#include "admin/answers.hpp"
 #include "base/text.hpp"
 #include "observe/log.hpp"
 
@@ -15,27 +16,6 @@ namespace {
 
 constexpr uint64_t kick_retry_ms = 1000;
 constexpr size_t most_reason_bytes = 1024;
-
-admin_answer make(int status, const json::object &body) {
-  admin_answer a;
-  a.status = status;
-  a.body = json::serialize(body);
-  return a;
-}
-
-admin_answer refused(const status &why) {
-  const auto status_of = [](errc code) {
-    switch (code) {
-      case errc::invalid: return 400;
-      case errc::not_found: return 404;
-      case errc::conflict:
-      case errc::exhausted: return 409;
-      case errc::unavailable: return 503;
-      default: return 500;
-    }
-  };
-  return make(status_of(why.code()), {{"error", why.text()}});
-}
 
 // {"reason": "..."}, or nothing at all.
 result<std::string> reason_of(const std::string &body) {
@@ -53,9 +33,9 @@ result<std::string> reason_of(const std::string &body) {
 
 void agent_api::kick(const admin_request &r, const std::string &peer_id, const reply_fn &reply) {
   if (!fleet_.disconnect(peer_id, {"kicked", "the operator ended this session", kick_retry_ms, false}))
-    return reply(make(404, {{"error", "no such agent, or it has no link"}}));
-  observe::log("admin").info("{} ends the session of agent {}", r.client, peer_id);
-  reply(make(200, {{"peer_id", peer_id}, {"kicked", true}}));
+    return reply(refusal(404, "no such agent, or it has no link"));
+  observe::log("api").info("{} ends the session of agent {}", r.asked_by(), peer_id);
+  reply(answer_of(200, {{"peer_id", peer_id}, {"kicked", true}}));
 }
 
 void agent_api::revoked(const admin_request &r, const std::string &peer_id, const reply_fn &reply) {
@@ -65,23 +45,23 @@ void agent_api::revoked(const admin_request &r, const std::string &peer_id, cons
 
 void agent_api::revoke(const admin_request &r, const std::string &peer_id, const reply_fn &reply) {
   const auto reason = reason_of(r.body);
-  if (!reason) return reply(refused(reason.why()));
+  if (!reason) return reply(refusal(reason.why()));
   const status taken = roster_.revoke(peer_id, *reason, r.client, [peer_id, reply](const status &stored) {
-    if (!stored) return reply(refused({stored.code(), "the agent is revoked until the router restarts, and it could not be stored: " + stored.message(), stored.path()}));
-    reply(make(200, {{"peer_id", peer_id}, {"revoked", true}}));
+    if (!stored) return reply(refusal({stored.code(), "the agent is revoked until the router restarts, and it could not be stored: " + stored.message(), stored.path()}));
+    reply(answer_of(200, {{"peer_id", peer_id}, {"revoked", true}}));
   });
-  if (!taken) return reply(refused(taken));
+  if (!taken) return reply(refusal(taken));
   fleet_.disconnect(peer_id, {"revoked", "the operator has revoked this identity", fleet::refused_retry_ms, true});
-  observe::log("admin").warn("{} revokes agent {}", r.client, peer_id);
+  observe::log("api").warn("{} revokes agent {}", r.asked_by(), peer_id);
 }
 
 void agent_api::restore(const admin_request &r, const std::string &peer_id, const reply_fn &reply) {
   const status taken = roster_.restore(peer_id, [peer_id, reply](const status &stored) {
-    if (!stored) return reply(refused({stored.code(), "the agent may come back until the router restarts, and that could not be stored: " + stored.message(), stored.path()}));
-    reply(make(200, {{"peer_id", peer_id}, {"revoked", false}}));
+    if (!stored) return reply(refusal({stored.code(), "the agent may come back until the router restarts, and that could not be stored: " + stored.message(), stored.path()}));
+    reply(answer_of(200, {{"peer_id", peer_id}, {"revoked", false}}));
   });
-  if (!taken) return reply(refused(taken));
-  observe::log("admin").warn("{} takes back the revocation of agent {}", r.client, peer_id);
+  if (!taken) return reply(refusal(taken));
+  observe::log("api").warn("{} takes back the revocation of agent {}", r.asked_by(), peer_id);
 }
 
 void agent_api::list_revoked(const reply_fn &reply) const {
@@ -93,7 +73,7 @@ void agent_api::list_revoked(const reply_fn &reply) const {
     all.push_back(std::move(one));
   }
   const size_t count = all.size();
-  reply(make(200, {{"revoked", std::move(all)}, {"count", count}}));
+  reply(answer_of(200, {{"revoked", std::move(all)}, {"count", count}}));
 }
 
 }  // namespace hive::admin

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "admin/answers.hpp"
 #include "admin/fleet_json.hpp"
 #include "base/text.hpp"
 #include "gateway/error.hpp"
@@ -34,7 +35,6 @@ struct admin_route {
   bool rest = false;
   std::string_view tail = {};  // behind the argument
   bool empty = false;          // the argument may be, to be refused by its owner
-  bool asks = false;           // changes nothing, whatever its method
 };
 
 constexpr std::string_view keys_replace_path = "/admin/api-keys/replace";
@@ -57,7 +57,7 @@ constexpr admin_route table[] = {
     {"GET", "/admin/plugins", "/admin/plugins", page::plugins},
     {"GET", "/admin/plugins/", "/admin/plugins/:name", page::plugin, true},
     {"POST", "/admin/metrics/reset", "/admin/metrics/reset", page::reset},
-    {"POST", "/admin/explain", "/admin/explain", page::explain, false, {}, false, true},
+    {"POST", "/admin/explain", "/admin/explain", page::explain},
     {"GET", "/admin/policy", "/admin/policy", page::policy},
     {"PUT", "/admin/policy", "/admin/policy", page::policy},
     {"DELETE", "/admin/policy", "/admin/policy", page::policy},
@@ -81,6 +81,12 @@ admin_answer make(int status, std::string body, std::string_view label) {
   return a;
 }
 
+admin_answer refused(int status, std::string_view words, std::string_view label) {
+  admin_answer a = refusal(status, words);
+  a.route = label;
+  return a;
+}
+
 // The argument of a path that this route answers.
 std::optional<std::string_view> argument_of(const admin_route &r, std::string_view path) {
   if (!r.rest) return path == r.path ? std::optional(std::string_view()) : std::nullopt;
@@ -88,8 +94,6 @@ std::optional<std::string_view> argument_of(const admin_route &r, std::string_vi
   path.remove_suffix(r.tail.size());
   return path.substr(r.path.size());
 }
-
-std::string error_text(std::string_view words) { return "{\"error\":" + gateway::json_quote(words) + "}"; }
 
 }  // namespace
 
@@ -152,7 +156,7 @@ void api::answer(const admin_request &request, const reply_fn &reply, bool opene
     }
     allow += (allow.empty() ? "" : ", ") + std::string(r.method == "GET" ? "GET, HEAD" : r.method);
   }
-  if (found == nullptr && allow.empty()) return reply(make(404, error_text("no such admin route"), "unmatched"));
+  if (found == nullptr && allow.empty()) return reply(refused(404, "no such admin route", "unmatched"));
   if (!opened) {
     gateway::api_error error = gateway::make_error("unauthorized", "unauthorized");
     admin_answer a = make(401, gateway::error_body(error, gateway::dialect::openai, request.request_id), found ? found->label : "unmatched");
@@ -160,14 +164,19 @@ void api::answer(const admin_request &request, const reply_fn &reply, bool opene
     return reply(std::move(a));
   }
   if (found == nullptr) {
-    admin_answer a = make(405, error_text("this path answers to " + allow), "unmatched");
+    admin_answer a = refused(405, "this path answers to " + allow, "unmatched");
     a.fields.emplace_back("Allow", allow);
     return reply(std::move(a));
   }
-  if (request.caller.read_only && found->method != "GET" && !found->asks)
-    return reply(make(403, error_text("this admin key may only read"), found->label));
+  if (request.caller.read_only && changes(request))
+    return reply(refused(403, "this admin key may only read", found->label));
   const auto ok = [&](std::string body) { reply(make(200, std::move(body), found->label)); };
-  const auto missing = [&](std::string_view words) { reply(make(404, error_text(words), found->label)); };
+  const auto missing = [&](std::string_view words) { reply(refused(404, words, found->label)); };
+  // For answers of parts that know nothing of the table.
+  const reply_fn labelled = [reply, label = found->label](admin_answer a) {
+    a.route = label;
+    reply(std::move(a));
+  };
   switch (found->what) {
     case page::health: return ok(health());
     case page::routing_table:
@@ -180,7 +189,7 @@ void api::answer(const admin_request &request, const reply_fn &reply, bool opene
     case page::drain:
     case page::undrain: {
       if (!on_.fleet.set_aside(argument, found->what == page::drain)) return missing("no such agent");
-      observe::log("admin").info("{} {} the drain of agent {}", request.asked_by(), found->what == page::drain ? "asks for" : "calls back", argument);
+      observe::log("api").info("{} {} the drain of agent {}", request.asked_by(), found->what == page::drain ? "asks for" : "calls back", argument);
       const auto a = on_.fleet.find(argument);
       if (!a) return ok("{\"peer_id\":" + gateway::json_quote(argument) + "}");
       return ok(json::serialize(routing_table_row(on_.fleet, *a)));
@@ -192,32 +201,20 @@ void api::answer(const admin_request &request, const reply_fn &reply, bool opene
       return reply(make(404, gateway::error_body(gateway::make_error("model_not_found", "model not found"), gateway::dialect::openai,
                                                  request.request_id), found->label));
     }
-    case page::storage: return storage_stats([reply, label = found->label](admin_answer a) {
-      a.route = label;
-      reply(std::move(a));
-    });
+    case page::storage: return storage_stats(labelled);
     case page::plugins: return ok(json::serialize(plugins::report(on_.plugins)));
     case page::plugin: {
       const json::value one = plugins::report(on_.plugins, argument);
       if (one.is_null()) return missing("no such plugin");
       return ok(json::serialize(one));
     }
-    case page::reset: return reset([reply, label = found->label](admin_answer a) {
-      a.route = label;
-      reply(std::move(a));
-    });
+    case page::reset: return reset(labelled);
     case page::explain: {
-      admin_answer a = explain_.answer(request);
-      a.route = found->label;
-      return reply(std::move(a));
+      return labelled(explain_.answer(request));
     }
     case page::revoked_agents:
     case page::kick:
     case page::revoked: {
-      const reply_fn labelled = [reply, label = found->label](admin_answer a) {
-        a.route = label;
-        reply(std::move(a));
-      };
       if (found->what == page::kick) return agents_.kick(request, argument, labelled);
       if (found->what == page::revoked) return agents_.revoked(request, argument, labelled);
       return agents_.list_revoked(labelled);
@@ -225,10 +222,6 @@ void api::answer(const admin_request &request, const reply_fn &reply, bool opene
     case page::policy:
     case page::policies:
     case page::named_policy: {
-      const reply_fn labelled = [reply, label = found->label](admin_answer a) {
-        a.route = label;
-        reply(std::move(a));
-      };
       if (found->what == page::policy) return policies_.global(request, labelled);
       if (found->what == page::policies) return policies_.list(labelled);
       return policies_.named(request, argument, labelled);
@@ -237,10 +230,6 @@ void api::answer(const admin_request &request, const reply_fn &reply, bool opene
     case page::keys_version:
     case page::keys_replace:
     case page::key: {
-      const reply_fn labelled = [reply, label = found->label](admin_answer a) {
-        a.route = label;
-        reply(std::move(a));
-      };
       if (found->what == page::keys) return client_keys_.list(labelled);
       if (found->what == page::keys_version) return client_keys_.version(labelled);
       if (found->what == page::keys_replace) return client_keys_.replace(request, labelled);
@@ -290,7 +279,7 @@ void api::storage_stats(reply_fn reply) const {
     });
     const auto stats = store.stats();
     if (!scanned || !stats)
-      return reply(make(stats ? 500 : 501, error_text(stats ? scanned.text() : "storage stats not available for this backend"), ""));
+      return reply(refused(stats ? 500 : 501, stats ? scanned.text() : "storage stats not available for this backend", ""));
     json::object o;
     o["backend"] = backend;
     o["mem_db"] = json::object{{"metadata_count", agents},
@@ -309,12 +298,12 @@ void api::storage_stats(reply_fn reply) const {
     o["last_gc_at"] = stats->last_sweep_unix_ms == 0 ? std::string("never") : rfc3339_ms(stats->last_sweep_unix_ms);
     reply(make(200, json::serialize(o), ""));
   });
-  if (!queued) reply(make(503, error_text("the storage thread is busy; try again"), ""));
+  if (!queued) reply(refused(503, "the storage thread is busy; try again", ""));
 }
 
 void api::reset(reply_fn reply) {
   on_.fleet.reset_counters([reply](status s) {
-    if (!s) return reply(make(500, error_text("the stored records could not be erased: " + s.text()), ""));
+    if (!s) return reply(refused(500, "the stored records could not be erased: " + s.text(), ""));
     reply(make(200, "{\"status\":\"metrics reset\",\"message\":\"counters, latency and stored history of all agents are zero\"}", ""));
   });
 }

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "admin/answers.hpp"
 #include "admin/explain_json.hpp"
 #include "base/text.hpp"
 #include "gateway/error.hpp"
@@ -21,13 +22,6 @@ namespace json = boost::json;
 using gateway::admin_answer;
 
 namespace {
-
-admin_answer refuse(int status, std::string_view words) {
-  admin_answer a;
-  a.status = status;
-  a.body = "{\"error\":" + gateway::json_quote(words) + "}";
-  return a;
-}
 
 // The id in a body that is {"request_id": "..."} and no request of a client, which names a model.
 std::optional<std::string> asked_id(std::string_view body) {
@@ -86,11 +80,11 @@ admin_answer explain_api::answer(const gateway::admin_request &request) {
   std::vector<http::field> fields;
   for (const auto &[name, value] : request.fields) fields.push_back({name, value});
   q.session = gateway::session_of(fields);
-  if (const std::string wrong = q.read(request.query, extra_); !wrong.empty()) return refuse(400, wrong);
+  if (const std::string wrong = q.read(request.query, extra_); !wrong.empty()) return refusal(400, wrong);
   if (const auto id = asked_id(request.body)) {
     q.past = on_.recent.find(*id);
     if (!q.past)
-      return refuse(404, "no request of that id among the last " + std::to_string(on_.recent.room()) + " (--explain-requests)");
+      return refusal(404, "no request of that id among the last " + std::to_string(on_.recent.room()) + " (--explain-requests)");
     const gateway::route *found = route_labelled(q.past->route);
     q.request_id = *id;
     q.model = q.past->model;
@@ -107,7 +101,7 @@ admin_answer explain_api::answer(const gateway::admin_request &request) {
   const std::string_view body(padded.data(), request.body.size());
   gateway::request_scan scan;
   if (const auto wrong = scanner_.scan(body, scan))
-    return refuse(400, wrong->message + " (the body is a client's request, or {\"request_id\": \"...\"})");
+    return refusal(400, wrong->message + " (the body is a client's request, or {\"request_id\": \"...\"})");
   q.model = on_.names.model_of(scan.model);
   if (q.model.empty()) q.model = scan.model;
   q.streaming = scan.stream;

@@ -189,10 +189,12 @@ void exporter::count_failed(const gateway::request_record &r, std::string_view m
       break;
     default: return;
   }
-  std::string deployment;
-  if (on_.fleet != nullptr && !r.agent.empty())
-    if (const auto a = on_.fleet->find(r.agent)) deployment = a->info()->deployment_id;
-  tenant_failed_.with({or_anonymous(r.tenant), or_anonymous(r.key_id), or_unset(deployment), model}).add();
+  tenant_failed_.with({or_anonymous(r.tenant), or_anonymous(r.key_id), or_unset(deployment_of(r.agent)), model}).add();
+}
+
+std::string exporter::deployment_of(std::string_view peer_id) const {
+  const auto agent = on_.fleet == nullptr || peer_id.empty() ? nullptr : on_.fleet->find(peer_id);
+  return agent ? agent->info()->deployment_id : std::string();
 }
 
 void exporter::on_provider_call(std::string_view engine, int status, uint64_t duration_ns) {

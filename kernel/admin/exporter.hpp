@@ -80,8 +80,8 @@ class exporter final : public gateway::telemetry, public providers::call_metrics
   void on_served(std::string_view model, bool by_fallback);
   void on_exhausted(std::string_view model, std::string_view tenant, std::string_view code);
 
-  // Policies that were read again or written; `trigger` is api or sighup.
   void on_auth_reload(bool good) { auth_reloads_.with({good ? "success" : "error"}).add(); }
+  // Policies that were read again or written; `trigger` is api or sighup.
   void on_policy_reload(std::string_view trigger, bool good) { reloads_.with({trigger, good ? "success" : "error"}).add(); }
 
   // metrics of plugins; declare on control, add from any thread
@@ -124,6 +124,7 @@ class exporter final : public gateway::telemetry, public providers::call_metrics
   };
   const served_series &served_of(const routing::attempt_outcome &);
   void count_failed(const gateway::request_record &, std::string_view model);
+  std::string deployment_of(std::string_view peer_id) const;   // "" = unknown or none
   // exporter_tenants.cpp: whose request it was, when, and how long it took.
   struct answer_series {
     observe::histogram of_tenant, of_agent;

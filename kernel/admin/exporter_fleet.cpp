@@ -28,45 +28,45 @@ struct agent_family {
 
 double loaded(const std::atomic<uint64_t> &v) { return static_cast<double>(v.load(std::memory_order_relaxed)); }
 
-using value = std::optional<double>;
+using reading = std::optional<double>;
 constexpr agent_family families[] = {
-    {metric_kind::gauge, "routing_agent_info", "A registered agent; always 1", true, [](const shown_agent &) -> value { return 1; }},
+    {metric_kind::gauge, "routing_agent_info", "A registered agent; always 1", true, [](const shown_agent &) -> reading { return 1; }},
     {metric_kind::gauge, "routing_agent_healthy", "1 = linked, heard of lately, with an engine that answers", true,
-     [](const shown_agent &a) -> value { return a.who->healthy() ? 1 : 0; }},
+     [](const shown_agent &a) -> reading { return a.who->healthy() ? 1 : 0; }},
     {metric_kind::gauge, "routing_agent_last_seen_timestamp", "Last heartbeat, Unix milliseconds", true,
-     [](const shown_agent &a) -> value { return loaded(a.who->last_seen_unix_ms); }},
+     [](const shown_agent &a) -> reading { return loaded(a.who->last_seen_unix_ms); }},
     {metric_kind::counter, "agent_requests_success_total", "Attempts answered", false,
-     [](const shown_agent &a) -> value { return loaded(a.who->counters.successful); }},
+     [](const shown_agent &a) -> reading { return loaded(a.who->counters.successful); }},
     {metric_kind::counter, "agent_requests_failed_total", "Attempts failed", false,
-     [](const shown_agent &a) -> value { return loaded(a.who->counters.failed); }},
+     [](const shown_agent &a) -> reading { return loaded(a.who->counters.failed); }},
     {metric_kind::gauge, "agent_success_rate", "Lifetime share of answered attempts; 0 without any", false,
-     [](const shown_agent &a) -> value { return std::isnan(a.who->counters.success_rate()) ? 0 : a.who->counters.success_rate(); }},
+     [](const shown_agent &a) -> reading { return std::isnan(a.who->counters.success_rate()) ? 0 : a.who->counters.success_rate(); }},
     {metric_kind::gauge, "agent_success_rate_5m", "Share of answered attempts of the last 5 minutes; no series without any", false,
-     [](const shown_agent &a) -> value { return a.who->recent.rate(now_ns()); }},
+     [](const shown_agent &a) -> reading { return a.who->recent.rate(now_ns()); }},
     {metric_kind::gauge, "agent_on_probation", "1 = failed again and again: one request at a time until one succeeds", false,
-     [](const shown_agent &a) -> value { return a.who->on_probation() ? 1 : 0; }},
+     [](const shown_agent &a) -> reading { return a.who->on_probation() ? 1 : 0; }},
     {metric_kind::gauge, "agent_capacity_utilization", "Slots in use over declared capacity", false,
-     [](const shown_agent &a) -> value {
+     [](const shown_agent &a) -> reading {
        return a.info->capacity == 0 ? 0 : static_cast<double>(a.who->slots.load().first) / a.info->capacity;
      }},
     {metric_kind::gauge, "agent_active_requests", "Slots in use", false,
-     [](const shown_agent &a) -> value { return a.who->slots.load().first; }},
+     [](const shown_agent &a) -> reading { return a.who->slots.load().first; }},
     {metric_kind::counter, "agent_input_tokens_total", "Prompt tokens of answered attempts", false,
-     [](const shown_agent &a) -> value { return loaded(a.who->counters.input_tokens); }},
+     [](const shown_agent &a) -> reading { return loaded(a.who->counters.input_tokens); }},
     {metric_kind::counter, "agent_output_tokens_total", "Output tokens of answered attempts", false,
-     [](const shown_agent &a) -> value { return loaded(a.who->counters.output_tokens); }},
+     [](const shown_agent &a) -> reading { return loaded(a.who->counters.output_tokens); }},
     {metric_kind::counter, "agent_rejected_requests_total", "Slots refused at selection", false,
-     [](const shown_agent &a) -> value { return loaded(a.who->counters.rejected); }},
+     [](const shown_agent &a) -> reading { return loaded(a.who->counters.rejected); }},
     {metric_kind::counter, "agent_disconnections_total", "Removals of the agent", false,
-     [](const shown_agent &a) -> value { return loaded(a.who->counters.disconnections); }},
+     [](const shown_agent &a) -> reading { return loaded(a.who->counters.disconnections); }},
     {metric_kind::counter, "agent_failure_total", "Times its heartbeats stopped", false,
-     [](const shown_agent &a) -> value { return loaded(a.who->counters.agent_failures); }},
+     [](const shown_agent &a) -> reading { return loaded(a.who->counters.agent_failures); }},
     {metric_kind::counter, "model_backend_failure_total", "Times its engine became unhealthy", false,
-     [](const shown_agent &a) -> value { return loaded(a.who->counters.backend_failures); }},
+     [](const shown_agent &a) -> reading { return loaded(a.who->counters.backend_failures); }},
     {metric_kind::gauge, "agent_srtt_ms", "Smoothed time to response headers", false,
-     [](const shown_agent &a) -> value { const auto v = a.who->latency.value(); return v ? value(v->srtt_ms) : std::nullopt; }},
+     [](const shown_agent &a) -> reading { const auto v = a.who->latency.value(); return v ? reading(v->srtt_ms) : std::nullopt; }},
     {metric_kind::gauge, "agent_rttvar_ms", "Its mean deviation", false,
-     [](const shown_agent &a) -> value { const auto v = a.who->latency.value(); return v ? value(v->rttvar_ms) : std::nullopt; }},
+     [](const shown_agent &a) -> reading { const auto v = a.who->latency.value(); return v ? reading(v->rttvar_ms) : std::nullopt; }},
 };
 
 // Column name -> series name.

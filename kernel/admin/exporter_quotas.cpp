@@ -1,6 +1,7 @@
 // Quotas (observability sheet 2.7): what their limits refused, and, read at scrape time from the keys that there are, what they allow
 // and how much of it was used. So a tenant's gauges go with its last key.
 #include "admin/exporter.hpp"
+#include "admin/unnamed.hpp"
 #include "tenancy/admission_terms.hpp"
 
 namespace hive::admin {
@@ -11,8 +12,6 @@ namespace {
 constexpr size_t most_tenants = observe::default_max_series;
 constexpr size_t most_model_rows = observe::default_max_series;  // tenants times models
 
-std::string_view or_anonymous(std::string_view name) { return name.empty() ? std::string_view("anonymous") : name; }
-
 }  // namespace
 
 void exporter::count_limited(const gateway::request_record &r) {
@@ -20,10 +19,7 @@ void exporter::count_limited(const gateway::request_record &r) {
   const bool minute = r.refused_by == "b4_itpm" || r.refused_by == "b4_otpm";
   const std::string_view phase = minute ? std::string_view("input") : r.token_limited;
   if (phase.empty()) return;
-  std::string deployment;
-  if (on_.fleet != nullptr && !r.agent.empty())
-    if (const auto a = on_.fleet->find(r.agent)) deployment = a->info()->deployment_id;
-  tenant_token_limited_.with({or_anonymous(r.tenant), or_anonymous(r.key_id), deployment.empty() ? "unset" : std::string_view(deployment), phase}).add();
+  tenant_token_limited_.with({or_anonymous(r.tenant), or_anonymous(r.key_id), or_unset(deployment_of(r.agent)), phase}).add();
 }
 
 void exporter::collect_quotas(observe::exposition &out) const {

@@ -270,8 +270,8 @@ TEST(exporter, a_tenants_requests_are_timed_and_dated) {
     metrics.on_finished(r);
   };
   finish();
-  const std::string key = "deployment_id=\"unset\",key_id=\"a18dd697b3cd\",", who = key + "tenant_id=\"acme\"";
-  const std::string of_model = key + "model=\"m\",tenant_id=\"acme\"";
+  const std::string labels = "deployment_id=\"unset\",key_id=\"a18dd697b3cd\",", who = labels + "tenant_id=\"acme\"";
+  const std::string of_model = labels + "model=\"m\",tenant_id=\"acme\"";
   const std::string answers = "tenant_request_duration_seconds_count{" + of_model + "} 1\n";
   std::string page = metrics.expose();
   EXPECT_THAT(page, HasSubstr("tenant_last_request_timestamp{" + who + "} 1796000000\n"));

@@ -3,11 +3,11 @@
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/parse.hpp>
-#include <boost/json/serialize.hpp>
 #include <boost/json/value_from.hpp>
 
 #include <utility>
 
+#include "admin/answers.hpp"
 #include "base/clock.hpp"
 #include "base/digest.hpp"
 #include "base/text.hpp"
@@ -25,18 +25,6 @@ using gateway::admin_request;
 namespace {
 
 constexpr size_t most_warnings = 20;
-
-admin_answer make(int status, const json::object &body) {
-  admin_answer a;
-  a.status = status;
-  a.body = json::serialize(body);
-  return a;
-}
-
-admin_answer refused(const status &why) {
-  const int code = why.code() == errc::not_found ? 404 : why.code() == errc::unavailable ? 503 : 400;
-  return make(code, {{"error", why.text()}});
-}
 
 result<json::object> object_of(const std::string &body) {
   boost::system::error_code error;
@@ -72,7 +60,7 @@ std::string query_value(std::string_view query, std::string_view name) {
 
 bool key_api::absent(const reply_fn &reply) const {
   if (registry_ != nullptr) return false;
-  reply(make(501, {{"error", "dynamic key registry not active"}}));
+  reply(refusal(501, "dynamic key registry not active"));
   return true;
 }
 
@@ -81,38 +69,38 @@ void key_api::list(const reply_fn &reply) const {
   json::array keys;
   for (const auto &[id, entry] : registry_->now().entries) keys.push_back(tenancy::to_json(*entry));
   const size_t count = keys.size();
-  reply(make(200, {{"keys", std::move(keys)}, {"count", count}}));
+  reply(answer_of(200, {{"keys", std::move(keys)}, {"count", count}}));
 }
 
 void key_api::version(const reply_fn &reply) const {
   if (absent(reply)) return;
-  reply(make(200, {{"version", registry_->now().version}, {"count", registry_->now().entries.size()}}));
+  reply(answer_of(200, {{"version", registry_->now().version}, {"count", registry_->now().entries.size()}}));
 }
 
 void key_api::one(const admin_request &request, const std::string &id, const reply_fn &reply) {
   if (absent(reply)) return;
   const std::string trimmed(trim(id));
-  if (const status s = tenancy::check_key_id(trimmed); !s) return reply(refused(s));
+  if (const status s = tenancy::check_key_id(trimmed); !s) return reply(refusal(s));
   // Before anything tells of it: a key that was typed for its id is a secret.
   if (registry_->keys()->find(sha256(trimmed)) != nullptr)
-    return reply(refused(fail(errc::invalid, "that is a client key and no id; name the entry by its id, and exchange the key: it stood in a path")));
+    return reply(refusal(fail(errc::invalid, "that is a client key and no id; name the entry by its id, and exchange the key: it stood in a path")));
   if (request.method == "PUT") return put(request, trimmed, reply);
   if (request.method == "DELETE")
     return registry_->erase(trimmed, query_value(request.query, "version"), request.asked_by(),
                             [this, reply](const status &s) { finish(s, {{"ok", true}}, {}, reply); });
   const auto found = registry_->now().entries.find(trimmed);
-  if (found == registry_->now().entries.end()) return reply(refused(fail(errc::not_found, "key not found: " + trimmed)));
-  reply(make(200, {{"key", tenancy::to_json(*found->second)}}));
+  if (found == registry_->now().entries.end()) return reply(refusal(fail(errc::not_found, "key not found: " + trimmed)));
+  reply(answer_of(200, {{"key", tenancy::to_json(*found->second)}}));
 }
 
 void key_api::put(const admin_request &request, const std::string &id, const reply_fn &reply) {
   const auto body = object_of(request.body);
-  if (!body) return reply(refused(body.why()));
+  if (!body) return reply(refusal(body.why()));
   const auto version = version_of(*body);
-  if (!version) return reply(refused(version.why()));
+  if (!version) return reply(refusal(version.why()));
   std::vector<std::string> warnings;
   auto entry = tenancy::read_key_entry(config::yaml::from_json(*body, {}), id, {strict_, unix_ms()}, warnings);
-  if (!entry) return reply(refused(entry.why()));
+  if (!entry) return reply(refusal(entry.why()));
   registry_->put(*std::move(entry), *version, request.asked_by(),
                  [this, warnings, reply](const status &s) { finish(s, {{"ok", true}}, warnings, reply); });
 }
@@ -120,17 +108,17 @@ void key_api::put(const admin_request &request, const std::string &id, const rep
 void key_api::replace(const admin_request &request, const reply_fn &reply) {
   if (absent(reply)) return;
   const auto body = object_of(request.body);
-  if (!body) return reply(refused(body.why()));
+  if (!body) return reply(refusal(body.why()));
   const auto version = version_of(*body);
-  if (!version) return reply(refused(version.why()));
+  if (!version) return reply(refusal(version.why()));
   const json::value *keys = body->if_contains("keys");
-  if (keys == nullptr || !keys->is_array()) return reply(refused(fail(errc::invalid, "keys is required, as a list; an empty one deletes every key")));
+  if (keys == nullptr || !keys->is_array()) return reply(refusal(fail(errc::invalid, "keys is required, as a list; an empty one deletes every key")));
   std::vector<std::string> warnings;
   std::vector<tenancy::key_entry> entries;
   for (const json::value &each : keys->get_array()) {
     const std::string path = "key[" + std::to_string(entries.size()) + "]";
     auto entry = tenancy::read_key_entry(config::yaml::from_json(each, path), {}, {strict_, unix_ms()}, warnings);
-    if (!entry) return reply(refused(entry.why()));
+    if (!entry) return reply(refusal(entry.why()));
     if (warnings.size() > most_warnings) warnings.resize(most_warnings);
     entries.push_back(*std::move(entry));
   }
@@ -140,11 +128,11 @@ void key_api::replace(const admin_request &request, const reply_fn &reply) {
 }
 
 void key_api::finish(const status &s, json::object good, const std::vector<std::string> &warnings, const reply_fn &reply) const {
-  if (s.code() == errc::conflict) return reply(make(409, {{"error", s.text()}, {"current_version", registry_->now().version}}));
-  if (!s) return reply(refused(s));
+  if (s.code() == errc::conflict) return reply(answer_of(409, {{"error", s.text()}, {"current_version", registry_->now().version}}));
+  if (!s) return reply(refusal(s));
   for (const std::string &w : warnings) observe::log("auth").warn("client keys: {}", w);
   if (!warnings.empty()) good["warnings"] = json::value_from(warnings);
-  reply(make(200, good));
+  reply(answer_of(200, good));
 }
 
 }  // namespace hive::admin

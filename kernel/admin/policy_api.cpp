@@ -2,9 +2,9 @@
 
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
-#include <boost/json/serialize.hpp>
 #include <boost/json/value_from.hpp>
 
+#include "admin/answers.hpp"
 #include "base/json_text.hpp"
 #include "base/text.hpp"
 
@@ -18,27 +18,6 @@ using routing::policy_document;
 namespace {
 
 constexpr size_t most_name_bytes = 256;
-
-admin_answer make(int status, const json::object &body) {
-  admin_answer a;
-  a.status = status;
-  a.body = json::serialize(body);
-  return a;
-}
-
-admin_answer refused(const status &why) {
-  const auto status_of = [](errc code) {
-    switch (code) {
-      case errc::invalid: return 400;
-      case errc::not_found: return 404;
-      case errc::conflict: return 409;
-      case errc::denied: return 412;
-      case errc::unavailable: return 503;
-      default: return 500;
-    }
-  };
-  return make(status_of(why.code()), {{"error", why.text()}});
-}
 
 // A name becomes a key of the storage and stands in logs.
 status good_name(const std::string &name) {
@@ -63,15 +42,15 @@ routing::policy_write write_of(const admin_request &r, const std::string &name) 
 }  // namespace
 
 void policy_api::show(const routing::held_policy *held, const reply_fn &reply) const {
-  if (held == nullptr || !held->document) return reply(refused(fail(errc::not_found, "no such policy document")));
-  admin_answer a = make(200, routing::to_json(*held->document));
+  if (held == nullptr || !held->document) return reply(refusal(fail(errc::not_found, "no such policy document")));
+  admin_answer a = answer_of(200, routing::to_json(*held->document));
   a.fields.emplace_back("ETag", routing::tag_of(*held->document));
   reply(std::move(a));
 }
 
 void policy_api::put(const admin_request &request, const std::string &name, const reply_fn &reply) {
   library_.put(write_of(request, name), [this, name, reply](const status &s) {
-    if (!s) return reply(refused(s));
+    if (!s) return reply(refusal(s));
     json::object body{{"status", "policy updated"}};
     const auto &now = library_.now();
     const policy_document &written = name.empty() ? *now.global.document : *now.named.at(name).document;
@@ -79,7 +58,7 @@ void policy_api::put(const admin_request &request, const std::string &name, cons
       body["name"] = name;
       body["models"] = json::value_from(written.models);
     }
-    admin_answer a = make(200, body);
+    admin_answer a = answer_of(200, body);
     a.fields.emplace_back("ETag", routing::tag_of(written));
     reply(std::move(a));
   });
@@ -89,10 +68,10 @@ void policy_api::erase(const admin_request &request, const std::string &name, co
   routing::policy_write what = write_of(request, name);
   what.text.clear();
   library_.erase(std::move(what), [name, reply](const status &s) {
-    if (!s) return reply(refused(s));
+    if (!s) return reply(refusal(s));
     json::object body{{"status", "policy deleted"}};
     if (!name.empty()) body["name"] = name;
-    reply(make(200, body));
+    reply(answer_of(200, body));
   });
 }
 
@@ -106,7 +85,7 @@ void policy_api::list(const reply_fn &reply) const {
   json::object all;
   for (const auto &[name, held] : library_.now().named)
     if (held.document) all[name] = routing::to_json(*held.document);
-  reply(make(200, all));
+  reply(answer_of(200, all));
 }
 
 void policy_api::named(const admin_request &request, const std::string &name, const reply_fn &reply) {
@@ -115,7 +94,7 @@ void policy_api::named(const admin_request &request, const std::string &name, co
     const auto found = all.find(name);
     return show(found == all.end() ? nullptr : &found->second, reply);
   }
-  if (const status s = good_name(name); !s) return reply(refused(s));
+  if (const status s = good_name(name); !s) return reply(refusal(s));
   if (request.method == "PUT") put(request, name, reply);
   else erase(request, name, reply);
 }

@@ -4,16 +4,18 @@
 #include <boost/json/parse.hpp>
 #include <utility>
 
+#include "plugins/text.hpp"
+
 namespace hive::agent {
 
 namespace {
 
-constexpr size_t most_page_bytes = 4 << 20;
+constexpr size_t most_probe_bytes = 4 << 20;
 constexpr uint64_t page_limit_ns = 2 * ns_per_s;
 constexpr uint64_t absent_period_ns = ns_per_s / 5;  // while nothing answers
 constexpr uint64_t unknown_period_ns = ns_per_s;     // while what answers says too little
 
-std::string key_of(const hive_page &p) { return std::string(p.method.ptr, p.method.len) + " " + std::string(p.path.ptr, p.path.len); }
+std::string key_of(const hive_page &p) { return plugins::text_of(p.method) + " " + plugins::text_of(p.path); }
 
 bool wanted(const hive_page &p) { return p.role == HIVE_PAGE_HEALTH || p.role == HIVE_PAGE_MODELS || p.role == HIVE_PAGE_METRICS; }
 
@@ -160,7 +162,7 @@ void engine_detector::ask() {
   open_ = pages.size();
   for (const hive_page *page : pages) {
     answers_.at(*page);
-    fetches_.push_back(std::make_unique<page_fetch>(client_, *page, page_limit_ns, most_page_bytes, [this, page](page_answer answer) {
+    fetches_.push_back(std::make_unique<page_fetch>(client_, *page, page_limit_ns, most_probe_bytes, [this, page](page_answer answer) {
       answers_.at(*page) = std::move(answer);
       answered();
     }));

@@ -3,37 +3,37 @@
 #include <cmath>
 
 #include "base/text.hpp"
+#include "plugins/text.hpp"
 
 namespace hive::agent {
 
 namespace {
 
-std::string text(hive_str s) { return std::string(s.ptr, s.len); }
 hive_str str(std::string_view s) { return {s.data(), s.size()}; }
 
 page_news &news(void *ctx) { return *static_cast<page_news *>(ctx); }
 
 void on_state(void *ctx, int32_t state, hive_str reason) noexcept {
   news(ctx).state = state;
-  news(ctx).reason = text(reason);
+  news(ctx).reason = plugins::text_of(reason);
 }
 
 void on_model(void *ctx, hive_str id, const hive_header *labels, size_t count) noexcept {
   constexpr size_t most_models = 1024;
   if (id.len == 0 || id.len > 256 || news(ctx).models.size() >= most_models) return;
-  news(ctx).models.push_back(text(id));
+  news(ctx).models.push_back(plugins::text_of(id));
   for (size_t i = 0; i < count; ++i)
-    if (text(labels[i].name) == "usage_unit") news(ctx).usage_in_characters = text(labels[i].value) == "characters";
+    if (plugins::text_of(labels[i].name) == "usage_unit") news(ctx).usage_in_characters = plugins::text_of(labels[i].value) == "characters";
 }
 
 void on_gauge(void *ctx, hive_str name, double value) noexcept {
-  if (std::isfinite(value)) news(ctx).gauges[text(name)] = value;
+  if (std::isfinite(value)) news(ctx).gauges[plugins::text_of(name)] = value;
 }
 
 void on_counter(void *ctx, hive_str name, hive_str label, hive_str label_value, double total) noexcept {
   if (!std::isfinite(total) || total < 0) return;
-  if (label.len == 0) news(ctx).counters[text(name)] = total;
-  else news(ctx).labelled[text(name)][text(label_value)] = total;
+  if (label.len == 0) news(ctx).counters[plugins::text_of(name)] = total;
+  else news(ctx).labelled[plugins::text_of(name)][plugins::text_of(label_value)] = total;
 }
 
 void on_histogram(void *ctx, hive_str name, const double *bounds, const double *cumulative, size_t count, double sum,
@@ -43,7 +43,7 @@ void on_histogram(void *ctx, hive_str name, const double *bounds, const double *
   h.cumulative.assign(cumulative, cumulative + count);
   h.sum = sum;
   h.total = total;
-  news(ctx).histograms[text(name)] = std::move(h);
+  news(ctx).histograms[plugins::text_of(name)] = std::move(h);
 }
 
 }  // namespace
@@ -69,7 +69,7 @@ int engine_codec::page_of(uint32_t role) const {
 uint64_t engine_codec::stale_after_ms(std::string_view signal) const {
   for (uint32_t i = 0; i < description_->signal_count; ++i) {
     const hive_signal &s = *description_->signals[i];
-    if (std::string_view(s.name.ptr, s.name.len) == signal && s.stale_after_ms != 0) return s.stale_after_ms;
+    if (plugins::view(s.name) == signal && s.stale_after_ms != 0) return s.stale_after_ms;
   }
   return 10'000;
 }
@@ -96,7 +96,7 @@ answer_class engine_codec::classify(uint32_t status, std::span<const http::field
   if (table_->classify(self_, status, headers.data(), headers.size(), bytes, &raw) != HIVE_OK) return out;
   out.verdict = raw.verdict;
   out.retry_after_ms = raw.retry_after_ms;
-  if (raw.message.ptr != nullptr) out.message.assign(raw.message.ptr, raw.message.len);
+  out.message = plugins::view(raw.message);
   return out;
 }
 

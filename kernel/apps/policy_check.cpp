@@ -4,6 +4,7 @@
 #include <iostream>
 #include <utility>
 
+#include "apps/limits_command.hpp"
 #include "apps/plugin_host.hpp"
 #include "apps/policies.hpp"
 #include "apps/program.hpp"
@@ -75,7 +76,9 @@ routing::policy_set judge_policies(const routing::policy_files &files, bool stri
 }
 
 int policy_command(const std::vector<std::string> &words) {
-  constexpr const char *usage = "usage: hivenet-router policy check FILE|FOLDER [--config FILE and other flags of the router]\n";
+  constexpr const char *usage = "usage: hivenet-router policy check FILE|FOLDER [--config FILE and other flags of the router]\n"
+                                "       hivenet-router policy limits NAME=N...\n";
+  if (!words.empty() && words[0] == "limits") return limits_command({words.begin() + 1, words.end()});
   if (words.size() < 2 || words[0] != "check" || words[1].starts_with("-")) {
     std::cerr << usage;
     return 2;

@@ -16,7 +16,7 @@ routing::policy_set judge_policies(const routing::policy_files &, bool strict, p
                                    const known_providers &, std::vector<status> &problems, std::vector<std::string> &warnings);
 
 // `hivenet-router policy check PATH [FLAGS]`, without the first word; PATH is a file or a folder, FLAGS are those of the router.
-// The exit code: 0 all is well (there may be warnings), 1 there are problems, each printed, 2 the command itself is wrong.
+// `hivenet-router policy limits ...` goes to limits_command. The exit code: 0 all is well (there may be warnings), 1 there are problems, each printed, 2 the command itself is wrong.
 int policy_command(const std::vector<std::string> &words);
 
 }  // namespace hive::apps

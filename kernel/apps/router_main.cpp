@@ -4,7 +4,6 @@
 
 #include "apps/check.hpp"
 #include "apps/keygen.hpp"
-#include "apps/limits_command.hpp"
 #include "apps/plugin_host.hpp"
 #include "apps/policy_check.hpp"
 #include "apps/program.hpp"
@@ -44,7 +43,6 @@ int main(int argc, char **argv) {
   if (!apps::start_process()) return 1;
   std::vector<std::string> arguments(argv + 1, argv + argc);
   if (!arguments.empty() && arguments[0] == "keygen") return apps::keygen_command({arguments.begin() + 1, arguments.end()});
-  if (arguments.size() > 1 && arguments[0] == "policy" && arguments[1] == "limits") return apps::limits_command({arguments.begin() + 2, arguments.end()});
   if (!arguments.empty() && arguments[0] == "policy") return apps::policy_command({arguments.begin() + 1, arguments.end()});
   const bool check = !arguments.empty() && arguments[0] == "check";
   if (check) {

@@ -9,6 +9,8 @@ namespace hive {
 inline constexpr uint64_t ns_per_us = 1'000;
 inline constexpr uint64_t ns_per_ms = 1'000'000;
 inline constexpr uint64_t ns_per_s = 1'000'000'000;
+inline constexpr uint64_t ns_per_hour = 3600 * ns_per_s;
+inline constexpr uint64_t ns_per_day = 24 * ns_per_hour;
 inline constexpr uint64_t never_ns = UINT64_MAX;
 
 inline uint64_t now_ns() {

@@ -1,7 +1,9 @@
 // Text forms of ids and numbers: hex, base58, UUID, RFC 3339, durations, nearest name. Pure functions, any thread.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -34,6 +36,12 @@ std::string lower(std::string_view text);
 
 // The name with the smallest edit distance, if that is at most a third of its length (at least 2).
 std::string nearest(std::string_view name, std::span<const std::string> names);
+
+// For unordered containers of texts: lookup by a view, without a copy.
+struct text_hash {
+  using is_transparent = void;
+  size_t operator()(std::string_view s) const { return std::hash<std::string_view>()(s); }
+};
 
 // In a time that depends on their lengths alone; texts of different lengths are told apart at once.
 bool equal_secret(std::string_view a, std::string_view b);

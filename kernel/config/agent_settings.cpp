@@ -9,7 +9,6 @@
 namespace hive::config {
 namespace {
 
-constexpr uint64_t ms = ns_per_ms, hour = 3600 * ns_per_s, day = 24 * hour;
 constexpr size_t max_label = 256;
 
 }  // namespace
@@ -24,8 +23,6 @@ status is_component_id(const std::string &text) {
 namespace {
 
 status is_url(const std::string &text) { return text.empty() ? status() : parse_base_url(text).why(); }
-
-status is_route(const std::string &text) { return parse_allowed_route(text).why(); }
 
 status is_router(const std::string &text) {
   const auto parsed = parse_address(text);
@@ -66,16 +63,16 @@ void add_engine(table &t, agent_settings &a, bool embedded) {
   if (!embedded)  // the router's own setting says it for those
     t.add("allow-route", &a.written.extra_routes, "",
           "Serves POST /v1/NAME, too, if a router allows it. Not needed for " + known_route_names() + ".")
-        .repeatable().check(is_route).shown_as("NAME[=CAPABILITY]");
-  t.add("http-timeout", &a.http_timeout, "120s", "Longest engine request, answer included.").range(100 * ms, day);
+        .repeatable().check(is_allowed_route).shown_as("NAME[=CAPABILITY]");
+  t.add("http-timeout", &a.http_timeout, "120s", "Longest engine request, answer included.").range(100 * ns_per_ms, ns_per_day);
   t.add("max-answer-bytes", &a.max_answer, "64MiB",
         "Largest answer of the engine that is no event stream; a larger one is a failure. 0 = no limit.").range(0, 1ULL << 40);
   t.add("health-check-interval", &a.health_check_interval, "2s",
-        "Period of the engine's health check.").range(50 * ms, hour);
+        "Period of the engine's health check.").range(50 * ns_per_ms, ns_per_hour);
   t.add("model-check-interval", &a.model_check_interval, "30s",
-        "Period of the engine's list of models.").range(50 * ms, day);
+        "Period of the engine's list of models.").range(50 * ns_per_ms, ns_per_day);
   t.add("backend-busy-limit", &a.backend_busy_limit, "30s",
-        "How long an engine with requests under way may leave health checks unanswered and send nothing.").range(0, day);
+        "How long an engine with requests under way may leave health checks unanswered and send nothing.").range(0, ns_per_day);
   t.add("backend-failure-threshold", &a.backend_failure_threshold, "3",
         "Failed checks in a row until the engine counts as down.").range(1, 1000);
 }
@@ -94,10 +91,10 @@ void add_link(table &t, agent_settings &a) {
         "derived from the shared secret.").repeatable().check(is_peer_id).shown_as("ID");
   add_link_secret_rows(t, a.secret_sources, "routers");
   t.add("stream-write-timeout", &a.stream_write_timeout, "60s",
-        "A stream of which the router takes no byte, nor says that its client still does, for twice this long ends; 0 = off.").range(0, day);
-  t.add("drain-timeout", &a.drain_timeout, "30s", "How long running requests may take at shutdown.").range(0, day);
+        "A stream of which the router takes no byte, nor says that its client still does, for twice this long ends; 0 = off.").range(0, ns_per_day);
+  t.add("drain-timeout", &a.drain_timeout, "30s", "How long running requests may take at shutdown.").range(0, ns_per_day);
   t.add("shutdown-timeout", &a.shutdown_timeout, "5s",
-        "How long the farewell to the routers may take after that.").range(100 * ms, hour);
+        "How long the farewell to the routers may take after that.").range(100 * ns_per_ms, ns_per_hour);
   t.add("ready-fd", &a.ready_fd, "",
         "File descriptor that gets the JSON line `ready`; none if not given.").range(1, 65535);
   t.add("router-p2p", &a.written.router_p2p, "",
@@ -127,11 +124,11 @@ void add_metadata(table &t, agent_settings &a, const std::string &program_versio
 void add_sampling(table &t, agent_settings &a) {
   t.section("Sampling and plugins");
   t.add("hardware-sample-interval", &a.hardware_sample_interval, "2s",
-        "Period of the hardware sampler.").range(50 * ms, hour);
+        "Period of the hardware sampler.").range(50 * ns_per_ms, ns_per_hour);
   t.add("engine-sample-interval", &a.engine_sample_interval, "500ms",
-        "Period of the engine's metrics page.").range(50 * ms, hour);
+        "Period of the engine's metrics page.").range(50 * ns_per_ms, ns_per_hour);
   t.add("routing-signal-interval", &a.routing_signal_interval, "500ms",
-        "Period of the signals to routers.").range(50 * ms, hour);
+        "Period of the signals to routers.").range(50 * ns_per_ms, ns_per_hour);
   t.add("gpu-devices-file", &a.gpu_devices_file, "", "File that names the GPUs of this agent.").shown_as("PATH");
 }
 
@@ -163,7 +160,11 @@ void add_embedded_rows(table &t, agent_settings &a) {
 }
 
 void finish(const table &t, agent_settings &a, std::vector<status> &problems, std::vector<std::string> &warnings) {
-  (void)t;
+  const auto name_source = [&](const char *name, std::string &into) {
+    if (const std::string &source = t.find(name)->source; !source.empty()) into = source;
+  };
+  name_source("jwt-secret", a.secret_sources.text_from);
+  name_source("jwt-secret-previous", a.secret_sources.previous_text_from);
   if (auto read = read_link_secrets(a.secret_sources); !read) problems.push_back(read.why());
   else if (read->empty()) problems.push_back(fail(errc::invalid, "a shared secret is required; set --jwt-secret-file or HIVENET_ROUTER_JWT_SECRET", "jwt-secret-file"));
   else a.secrets = *std::move(read);

@@ -96,6 +96,8 @@ result<allowed_route> parse_allowed_route(std::string_view text) {
   return out;
 }
 
+status is_allowed_route(const std::string &text) { return parse_allowed_route(text).why(); }
+
 bool engine_path_allowed(std::string_view path, std::span<const allowed_route> told) {
   path = path.substr(0, path.find('?'));
   return std::find(built_in.begin(), built_in.end(), path) != built_in.end() ||

@@ -24,6 +24,7 @@ std::span<const std::string_view> built_in_engine_paths();
 // NAME or NAME=CAPABILITY, NAME being the path after /v1/. A name that this program knows needs no capability; any other needs
 // one. Refused: what is no path, a built-in route, an engine's control path.
 result<allowed_route> parse_allowed_route(std::string_view text);
+status is_allowed_route(const std::string &text);  // the same as a check of settings
 
 // Whether an agent may ask its engine for this path: a built-in one, that of a known route, or one it was told to allow.
 // The query is not part of it.

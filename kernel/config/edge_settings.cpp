@@ -6,8 +6,6 @@
 namespace hive::config {
 namespace {
 
-constexpr uint64_t ms = ns_per_ms, hour = 3600 * ns_per_s;
-
 bool is_near(const std::string &host) { return host == "localhost" || host == "::1" || host.starts_with("127."); }
 
 }  // namespace
@@ -24,11 +22,11 @@ void add_edge_rows(table &t, edge_settings &e) {
   t.add("admin-tls-client-ca-file", &e.admin_client_ca_file, "",
         "Certificate authorities (PEM): clients of --admin-listen need a certificate of theirs, beside the key.").shown_as("PATH");
   t.add("metrics-tls", &e.metrics_tls, "", "--metrics-port speaks TLS, too, with the same certificate.");
-  t.add("tls-handshake-timeout", &e.handshake_timeout, "10s", "From accepting a connection to the end of its TLS handshake.").range(100 * ms, hour);
+  t.add("tls-handshake-timeout", &e.handshake_timeout, "10s", "From accepting a connection to the end of its TLS handshake.").range(100 * ns_per_ms, ns_per_hour);
   t.add("http-max-header-bytes", &e.max_head, "32768", "Largest request head.").range(1024, 32768);
-  t.add("http-header-timeout", &e.header_timeout, "10s", "From the first byte of a request's head to its end.").range(100 * ms, hour);
-  t.add("http-idle-timeout", &e.idle_timeout, "2m", "How long a connection without a request is kept.").range(100 * ms, 24 * hour);
-  t.add("http-body-timeout", &e.body_timeout, "30s", "Between two reads of a request's body.").range(100 * ms, hour);
+  t.add("http-header-timeout", &e.header_timeout, "10s", "From the first byte of a request's head to its end.").range(100 * ns_per_ms, ns_per_hour);
+  t.add("http-idle-timeout", &e.idle_timeout, "2m", "How long a connection without a request is kept.").range(100 * ns_per_ms, ns_per_day);
+  t.add("http-body-timeout", &e.body_timeout, "30s", "Between two reads of a request's body.").range(100 * ns_per_ms, ns_per_hour);
   t.add("http-body-min-rate", &e.body_rate, "256",
         "Bytes a second that a request's body brings on average, with --http-body-timeout to begin with; a slower one gets 408. 0 = any.")
       .range(0, 1ULL << 30);

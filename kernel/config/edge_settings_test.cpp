@@ -10,9 +10,9 @@
 namespace hive::config {
 namespace {
 
-const environment secret = {{"HIVENET_ROUTER_JWT_SECRET", "0123456789abcdef0123456789abcdef"}};
+const environment with_secret = {{"HIVENET_ROUTER_JWT_SECRET", "0123456789abcdef0123456789abcdef"}};
 
-auto load(const std::vector<std::string> &arguments) { return load_router(arguments, secret, "1.0"); }
+auto load(const std::vector<std::string> &arguments) { return load_router(arguments, with_secret, "1.0"); }
 
 TEST(edge_settings, nothing_given_is_plain_http_with_admin_on_the_same_port) {
   const auto got = load({});

@@ -24,7 +24,7 @@ void add_link_secret_rows(table &t, link_secret_sources &s, const std::string &s
 
 namespace {
 
-status add(const std::string &file, const std::string &text, const char *variable, std::vector<std::string> &into) {
+status add(const std::string &file, const std::string &text, const std::string &variable, std::vector<std::string> &into) {
   std::vector<std::string> more;
   if (!file.empty()) {
     auto read = read_secrets(file, min_shared_secret_bytes);
@@ -44,12 +44,12 @@ status add(const std::string &file, const std::string &text, const char *variabl
 
 result<std::vector<std::string>> read_link_secrets(const link_secret_sources &s) {
   std::vector<std::string> all;
-  if (const status read = add(s.file, s.text, "HIVENET_ROUTER_JWT_SECRET", all); !read) return read;
+  if (const status read = add(s.file, s.text, s.text_from, all); !read) return read;
   const bool any = !all.empty();
-  if (const status read = add(s.previous_file, s.previous_text, "HIVENET_ROUTER_JWT_SECRET_PREVIOUS", all); !read) return read;
+  if (const status read = add(s.previous_file, s.previous_text, s.previous_text_from, all); !read) return read;
   if (!any && !all.empty())
     return fail(errc::invalid, "a previous secret without one in use; set --jwt-secret-file or HIVENET_ROUTER_JWT_SECRET, too",
-                s.previous_file.empty() ? "HIVENET_ROUTER_JWT_SECRET_PREVIOUS" : s.previous_file);
+                s.previous_file.empty() ? s.previous_text_from : s.previous_file);
   if (all.size() > most_link_secrets)
     return fail(errc::invalid, "there are " + std::to_string(all.size()) + " shared secrets; at most 8, of which two are in use while one "
                 "is changed", s.file.empty() ? s.previous_file : s.file);

@@ -14,6 +14,8 @@ namespace hive::config {
 struct link_secret_sources {
   std::string file, text;                    // the secret in use
   std::string previous_file, previous_text;  // the one before, accepted too while it is changed
+  // The variables that the texts came from, for errors.
+  std::string text_from = "HIVENET_ROUTER_JWT_SECRET", previous_text_from = "HIVENET_ROUTER_JWT_SECRET_PREVIOUS";
 };
 
 inline constexpr size_t most_link_secrets = 8;

@@ -75,10 +75,10 @@ TEST_F(link_secrets, in_a_file_that_everybody_can_read_are_warned_about) {
 }
 
 TEST(peer_id, is_the_text_of_52_characters) {
-  const std::string good = "12D3KooWA4Xop1JaT3MHxwYMkCepYsv4iPVopMXwCz5iHYdBfeSB";
-  EXPECT_TRUE(is_peer_id(good).ok());
-  for (const std::string &bad : {std::string(), good.substr(1), good + "B", std::string("QmYwAPJzv5CZsnA625s3Xf2nemtYgPpHdWEz79ojWnPbdGabcdef"),
-                                 good.substr(0, 51) + "0", good.substr(0, 51) + "\n"})
+  const std::string peer = "12D3KooWA4Xop1JaT3MHxwYMkCepYsv4iPVopMXwCz5iHYdBfeSB";
+  EXPECT_TRUE(is_peer_id(peer).ok());
+  for (const std::string &bad : {std::string(), peer.substr(1), peer + "B", std::string("QmYwAPJzv5CZsnA625s3Xf2nemtYgPpHdWEz79ojWnPbdGabcdef"),
+                                 peer.substr(0, 51) + "0", peer.substr(0, 51) + "\n"})
     EXPECT_FALSE(is_peer_id(bad).ok()) << bad;
 }
 

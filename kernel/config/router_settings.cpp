@@ -11,15 +11,10 @@
 namespace hive::config {
 namespace {
 
-constexpr uint64_t minute = 60 * ns_per_s, hour = 60 * minute, day = 24 * hour;
-constexpr uint64_t ms = ns_per_ms;
-
 status is_ip(const std::string &text) {
   if (is_ip_literal(text)) return {};
   return fail(errc::invalid, "\"" + text + "\" is not an IP address; write one like 127.0.0.1, 0.0.0.0 or ::");
 }
-
-status is_route(const std::string &text) { return parse_allowed_route(text).why(); }
 
 status is_announce(const std::string &text) { return text.empty() ? status() : parse_announce(text).why(); }
 
@@ -98,18 +93,18 @@ void add_limits(table &t, router_settings &r) {
   t.add("max-connections", &r.max_connections, "16384",
         "Client connections over all workers; further ones wait to be accepted. Descriptors may allow fewer.").range(1, 1'000'000);
   t.add("request-timeout", &r.request_timeout, "60s",
-        "One deadline over waiting, tries, forwarding and the whole stream.").range(100 * ms, day);
+        "One deadline over waiting, tries, forwarding and the whole stream.").range(100 * ns_per_ms, ns_per_day);
   t.add("stream-timeout", &r.stream_timeout, "0s",
-        "Replaces the deadline once a stream has begun; 0 = off.").range(0, 7 * day);
+        "Replaces the deadline once a stream has begun; 0 = off.").range(0, 7 * ns_per_day);
   t.add("stream-write-timeout", &r.stream_write_timeout, "60s",
         "A client that is owed bytes and acknowledges none for this long is dropped as client_slow; one that takes few at a time is not. "
-        "0 = off.").range(0, day);
+        "0 = off.").range(0, ns_per_day);
   t.add("sse-keepalive", &r.sse_keepalive, "0s",
-        "A stream that is silent for this long gets a comment line between two events; 0 = off.").range(0, hour);
+        "A stream that is silent for this long gets a comment line between two events; 0 = off.").range(0, ns_per_hour);
   t.add("drain-delay", &r.drain_delay, "0s",
-        "How long /health/ready already answers 503 at shutdown before new requests are refused.").range(0, hour);
+        "How long /health/ready already answers 503 at shutdown before new requests are refused.").range(0, ns_per_hour);
   t.add("drain-timeout", &r.drain_timeout, "30s",
-        "How long running requests may take at shutdown, after the delay.").range(0, day);
+        "How long running requests may take at shutdown, after the delay.").range(0, ns_per_day);
   t.add("slot-release", &r.slot_release, "stream_end",
         "When an agent's slot is free again.").choices({"stream_end", "headers"});
   t.add("client-half-close", &r.client_half_close, "gone",
@@ -122,7 +117,7 @@ void add_limits(table &t, router_settings &r) {
   t.add("allow-route", &r.written.extra_routes, "",
         "Passes POST /v1/NAME on to the engines, too. Known: " + known_route_names() +
             "; another name needs what a model must do, as in images/generations=llm.")
-      .repeatable().check(is_route).shown_as("NAME[=CAPABILITY]");
+      .repeatable().check(is_allowed_route).shown_as("NAME[=CAPABILITY]");
   t.add("stream-usage", &r.stream_usage, "ask",
         "A stream whose client did not ask for usage: ask the engine for it and keep the extra event, or leave the "
         "request as it is and estimate.").choices({"ask", "leave"});
@@ -138,17 +133,17 @@ void add_backends(table &t, router_settings &r) {
 
 void add_fleet(table &t, router_settings &r) {
   t.section("Fleet and routing");
-  t.add("health-check-interval", &r.health_check_interval, "5s", "Period of the health monitor.").range(10 * ms, hour);
-  t.add("heartbeat-interval", &r.heartbeat_interval, "5s", "Told to agents.").range(10 * ms, hour);
+  t.add("health-check-interval", &r.health_check_interval, "5s", "Period of the health monitor.").range(10 * ns_per_ms, ns_per_hour);
+  t.add("heartbeat-interval", &r.heartbeat_interval, "5s", "Told to agents.").range(10 * ns_per_ms, ns_per_hour);
   t.add("unhealthy-after", &r.unhealthy_after, "15s",
-        "An agent without heartbeat for this long gets no requests.").range(20 * ms, day);
+        "An agent without heartbeat for this long gets no requests.").range(20 * ns_per_ms, ns_per_day);
   t.add("remove-after", &r.remove_after, "30s",
-        "An agent without heartbeat for this long is removed.").range(30 * ms, 7 * day);
+        "An agent without heartbeat for this long is removed.").range(30 * ns_per_ms, 7 * ns_per_day);
   t.add("probation-after", &r.probation_after, "3",
         "After so many failed requests in a row an agent gets one at a time until one succeeds; while others serve, only a probe after "
-        "250 ms, then after twice as long each time up to 8 s. 0 = never.").range(0, 1'000'000);
+        "250 ns_per_ms, then after twice as long each time up to 8 s. 0 = never.").range(0, 1'000'000);
   t.add("session-ttl", &r.session_ttl, "1h",
-        "Agents prove the secret again before this has passed; more than 5m.").range(0, 30 * day);
+        "Agents prove the secret again before this has passed; more than 5m.").range(0, 30 * ns_per_day);
   t.add("policy-file", &r.policy_file, "",
         "Routing policy for all models; empty = the agent with the lowest load, no gates, no fallback. Read again on SIGHUP.").shown_as("PATH");
   t.add("policy-model-dir", &r.policy_model_dir, "",
@@ -172,7 +167,7 @@ void add_fleet(table &t, router_settings &r) {
         "Folder of the database; created if missing.").check(not_empty).shown_as("PATH");
   t.add("disk-db-ttl", &r.disk_db_ttl_days, "30",
         "Days that an agent's history is kept; 0 = for ever.").range(0, 36500);
-  t.add("universal-flush-interval", &r.flush_interval, "30s", "Period of the history flush.").range(100 * ms, day);
+  t.add("universal-flush-interval", &r.flush_interval, "30s", "Period of the history flush.").range(100 * ns_per_ms, ns_per_day);
   t.add("reset-disk-db", &r.reset_disk_db, "", "Has the storage erase its database once it has the lock on it; refused by one without an option `reset`.").no_env().no_file();
 }
 
@@ -238,7 +233,7 @@ void add_audit(table &t, router_settings &r) {
         "A line for which there is no room is dropped and counted (drop), or its worker waits for room, and every request with it (block).")
       .choices({"drop", "block"});
   t.add("audit-block-limit", &r.audit_block_limit, "10s",
-        "Longest wait of --audit-overflow block; then lines are dropped until the file has taken something.").range(ms, hour);
+        "Longest wait of --audit-overflow block; then lines are dropped until the file has taken something.").range(ns_per_ms, ns_per_hour);
   t.add("audit-required", &r.audit_required, "", "Refuses to start without its file, instead of writing to stdout.");
 }
 
@@ -364,7 +359,7 @@ void finish(const table &t, router_settings &r, std::vector<status> &problems, s
                                                std::to_string(r.max_request.bytes) + "): such a request could never be taken", "memory-budget"));
   must_be_less("heartbeat-interval", r.heartbeat_interval, "unhealthy-after", r.unhealthy_after);
   must_be_less("unhealthy-after", r.unhealthy_after, "remove-after", r.remove_after);
-  if (r.session_ttl.ns <= 5 * minute)
+  if (r.session_ttl.ns <= 300 * ns_per_s)
     problems.push_back(fail(errc::invalid, format_duration(r.session_ttl.ns) + " is too short; it must be more than 5m", "session-ttl"));
   finish_embedded_agents(r.written.backends, program_version, r.embedded_agents, problems);
   for (embedded_agent &each : r.embedded_agents) each.settings.extra_routes = r.extra_routes;

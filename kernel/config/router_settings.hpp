@@ -112,7 +112,7 @@ struct router_settings : program_settings {
     std::vector<std::string> admin_keys;
     std::vector<std::string> extra_routes;
     std::string admit_fraction;
-    std::string unused;                     // settings of other releases land here
+    std::string unused;                     // of --p2p-port, which is accepted and does nothing
   } written;
 };
 

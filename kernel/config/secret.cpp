@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "base/digest.hpp"
 #include "base/text.hpp"
 
 namespace hive::config {
@@ -37,24 +38,16 @@ result<std::string> clean_secret(std::string_view text, const std::string &sourc
   return std::string(secret);
 }
 
-result<std::vector<std::string>> read_secrets(const std::string &file, size_t min_bytes) {
-  std::FILE *in = std::fopen(file.c_str(), "re");
-  if (in == nullptr) return fail(errc::invalid, std::string("cannot be opened: ") + std::strerror(errno), file);
-  std::string text(max_secret_file + 1, '\0');
-  text.resize(std::fread(text.data(), 1, text.size(), in));
-  const bool broken = std::ferror(in) != 0;
-  std::fclose(in);
-  if (broken) return fail(errc::invalid, "cannot be read", file);
-  if (text.size() > max_secret_file) return fail(errc::invalid, "larger than 64 KiB, so not a secret file", file);
+namespace {
 
+result<std::vector<std::string>> secrets_of(std::string_view text, const std::string &file, size_t min_bytes) {
   std::vector<std::string> out;
   int number = 0;
-  std::string_view rest = text;
-  while (!rest.empty()) {
+  while (!text.empty()) {
     ++number;
-    const size_t end = rest.find('\n');
-    const std::string_view line = strip(rest.substr(0, end));
-    rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
+    const size_t end = text.find('\n');
+    const std::string_view line = strip(text.substr(0, end));
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
     if (line.empty() || line.front() == '#') continue;
     auto one = clean_secret(line, file + ":" + std::to_string(number), min_bytes);
     if (!one) return one.why();
@@ -62,6 +55,24 @@ result<std::vector<std::string>> read_secrets(const std::string &file, size_t mi
   }
   if (out.empty()) return fail(errc::invalid, "holds no secret; write one of at least " + std::to_string(min_bytes) + " bytes", file);
   return out;
+}
+
+}  // namespace
+
+result<std::vector<std::string>> read_secrets(const std::string &file, size_t min_bytes) {
+  std::FILE *in = std::fopen(file.c_str(), "re");
+  if (in == nullptr) return fail(errc::invalid, std::string("cannot be opened: ") + std::strerror(errno), file);
+  std::string text(max_secret_file + 1, '\0');
+  text.resize(std::fread(text.data(), 1, text.size(), in));
+  const bool broken = std::ferror(in) != 0;
+  std::fclose(in);
+  if (broken || text.size() > max_secret_file) {
+    wipe(text);
+    return fail(errc::invalid, broken ? "cannot be read" : "larger than 64 KiB, so not a secret file", file);
+  }
+  auto secrets = secrets_of(text, file, min_bytes);
+  wipe(text);
+  return secrets;
 }
 
 }  // namespace hive::config

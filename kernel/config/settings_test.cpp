@@ -397,6 +397,10 @@ TEST_F(settings, an_agent_refuses_what_cannot_work) {
   EXPECT_EQ(load_agent({}, {}, "1.0").err, "jwt-secret-file: a shared secret is required; set --jwt-secret-file or HIVENET_ROUTER_JWT_SECRET\n");
   EXPECT_EQ(load_agent({}, {{"HIVENET_ROUTER_JWT_SECRET", "changeme"}}, "1.0").err,
             "HIVENET_ROUTER_JWT_SECRET: the secret has 8 bytes; at least 32 are needed (for example: openssl rand -hex 32)\n");
+  EXPECT_EQ(load_agent({}, {{"HIVENET_ROUTER_AGENT_JWT_SECRET", "changeme"}}, "1.0").err,
+            "HIVENET_ROUTER_AGENT_JWT_SECRET: the secret has 8 bytes; at least 32 are needed (for example: openssl rand -hex 32)\n");
+  EXPECT_EQ(load_agent({}, {{"HIVENET_ROUTER_AGENT_JWT_SECRET_PREVIOUS", secret}}, "1.0").err,
+            "HIVENET_ROUTER_AGENT_JWT_SECRET_PREVIOUS: a previous secret without one in use; set --jwt-secret-file or HIVENET_ROUTER_JWT_SECRET, too\n");
 }
 
 TEST_F(settings, text_fields_of_the_file_keep_their_text) {

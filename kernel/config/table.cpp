@@ -169,7 +169,6 @@ setting &setting::at_key(std::string path) { key = std::move(path); return *this
 setting &setting::repeatable() { is_repeatable = true; return *this; }
 setting &setting::secret() { is_secret = true; return *this; }
 setting &setting::unused(std::string why) { unused_why = std::move(why); return *this; }
-setting &setting::later() { is_later = true; return *this; }
 
 setting &table::add(std::string name, target where, std::string built_in, std::string help) {
   setting row;
@@ -203,8 +202,6 @@ setting *table::by_flag(std::string_view flag) {
 }
 
 status table::put(setting &row, const std::vector<std::string> &values, origin from, std::string source) {
-  const bool empty = values.empty() || (values.size() == 1 && values[0].empty());
-  if (row.is_later && from != origin::built_in && !empty) return fail(errc::unsupported, "not supported in this release; leave it out", source);
   if (values.empty() && !is_list(row)) return fail(errc::invalid, "has no value", source);
   if (status good = std::visit(writer{row, values}, row.where); !good)
     return fail(good.code(), row.is_secret ? "the value is not valid" : good.message(), source);

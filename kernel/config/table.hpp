@@ -44,13 +44,12 @@ class setting {
   setting &repeatable();                        // a flag given twice adds; else a list flag is comma separated
   setting &secret();                            // masked wherever it is shown
   setting &unused(std::string why);             // accepted, warned about, not used
-  setting &later();                             // refused: "not supported in this release"
 
   std::string name, built_in, help, section, key, placeholder, unused_why;
   std::vector<std::string> env, aliases, other_flags, allowed;
   target where;
   uint64_t min = 0, max = INT64_MAX;
-  bool has_range = false, has_flag = true, is_repeatable = false, is_secret = false, is_later = false;
+  bool has_range = false, has_flag = true, is_repeatable = false, is_secret = false;
   origin from = origin::built_in;
   std::string source;                           // "--queue-size", "HIVENET_ROUTER_QUEUE_SIZE", "router.yaml:3"
   std::function<status(const std::string &)> checks;

@@ -126,7 +126,7 @@ std::string table::resolved() const {
     return text + "# " + origin_text(row) + "\n";
   };
   for (const setting &row : rows_) {
-    if (row.is_later || !row.unused_why.empty()) continue;
+    if (!row.unused_why.empty()) continue;
     const size_t dot = row.key.find('.');
     if (dot == std::string::npos) {
       out += line((row.key.empty() ? "# " + row.name : row.key) + ": " + value_text(row), row);
@@ -152,7 +152,6 @@ std::string table::help() const {
     std::string text = row.help;
     if (const std::string range = range_of(row); !range.empty()) text += " " + range + ".";
     if (row.is_repeatable) text += " May be given several times.";
-    if (row.is_later) text += " Not supported in this release.";
     if (!row.unused_why.empty()) text += " Accepted, not used.";
     if (const std::string value = default_of(row); !value.empty()) text += " Default " + value + ".";
     out += "\n" + wrapped(text, 6) + "\n";
@@ -182,7 +181,6 @@ std::string table::markdown() const {
     if (row.is_repeatable) text += " May be given several times.";
     for (const std::string &other : row.other_flags) text += " Also `--" + other + "`.";
     for (const std::string &old : row.aliases) text += " Old name: `--" + old + "`.";
-    if (row.is_later) text += " **Not supported in this release**: setting it is refused.";
     if (!row.unused_why.empty()) text += " Accepted, not used: " + row.unused_why + ".";
     const std::string built_in = default_of(row);
     out += "| " + (row.has_flag ? "`--" + row.name + "`" : std::string()) + " | " + env + " | " +
@@ -196,7 +194,7 @@ std::string table::limits() const {
   std::string out = "\n## " + program_ + "\n\n| Setting | Default | From, to | What it bounds |\n|---|---|---|---|\n";
   for (const setting &row : rows_) {
     const bool descriptor = row.name.ends_with("-fd");
-    if (!row.has_range || row.is_later || !row.unused_why.empty() || descriptor) continue;
+    if (!row.has_range || !row.unused_why.empty() || descriptor) continue;
     const std::string built_in = default_of(row);
     out += "| " + (row.has_flag ? "`--" + row.name + "`" : "`" + row.key + "`") + " | " + (built_in.empty() ? "" : "`" + built_in + "`") +
            " | " + range_of(row) + " | " + cell(row.help) + " |\n";

@@ -1,9 +1,9 @@
 // From a JSON value to our tree.
 #include <boost/json/serialize.hpp>
 
-#include <charconv>
 #include <utility>
 
+#include "base/number_text.hpp"
 #include "config/yaml.hpp"
 
 namespace hive::config::yaml {
@@ -13,11 +13,6 @@ namespace json = boost::json;
 namespace {
 
 constexpr size_t most_shown_key = 64;
-
-std::string shortest(double value) {
-  char out[32];
-  return {out, std::to_chars(out, out + sizeof out, value).ptr};
-}
 
 }  // namespace
 

@@ -2,12 +2,9 @@
 
 #include <algorithm>
 #include <boost/json.hpp>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <future>
 
-#include "base/text.hpp"
+#include "config/yaml.hpp"
 
 namespace hive::fleet {
 namespace {
@@ -17,19 +14,6 @@ namespace json = boost::json;
 constexpr std::string_view prefix = "agentRevoked:";
 constexpr size_t most_file_bytes = 4 << 20;
 constexpr std::string_view blanks = " \t\r";
-
-result<std::string> read_whole(const std::string &path) {
-  std::FILE *in = std::fopen(path.c_str(), "re");
-  if (in == nullptr) return fail(errc::invalid, std::string("cannot be opened: ") + std::strerror(errno), path);
-  std::string text;
-  char part[16 * 1024];
-  for (size_t n; text.size() <= most_file_bytes && (n = std::fread(part, 1, sizeof part, in)) > 0;) text.append(part, n);
-  const bool broken = std::ferror(in) != 0;
-  std::fclose(in);
-  if (broken) return fail(errc::invalid, "cannot be read", path);
-  if (text.size() > most_file_bytes) return fail(errc::invalid, "larger than 4 MiB, so not a list of agents", path);
-  return text;
-}
 
 std::vector<std::string> words_of(std::string_view line) {
   std::vector<std::string> out;
@@ -89,7 +73,7 @@ result<agent_lines> parse_agent_lines(std::string_view text, const std::string &
 
 status agent_roster::read_files(const files &from, agent_lines &revoked, std::optional<agent_lines> &agents) {
   const auto lines_of = [](const std::string &path, bool models) -> result<agent_lines> {
-    const auto text = read_whole(path);
+    const auto text = config::yaml::read_file(path, most_file_bytes);
     if (!text) return text.why();
     return parse_agent_lines(*text, path, models);
   };
@@ -208,12 +192,7 @@ status agent_roster::restore(const std::string &peer_id, done_fn done) {
 }
 
 void agent_roster::store(stored_write what, done_fn done) {
-  const bool posted = storage_.post([&control = control_, what = std::move(what), done](storage_client &client) {
-    const status s = client.write({what});
-    control.post([done, s] { done(s); });
-  });
-  if (!posted)
-    control_.post([done] { done(fail(errc::unavailable, "the storage thread's line is full, or it has stopped; try again", "storage")); });
+  storage_.write({std::move(what)}, control_, std::move(done));
 }
 
 }  // namespace hive::fleet

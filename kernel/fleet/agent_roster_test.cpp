@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "base/test_folder.hpp"
+#include "fleet/map_store.hpp"
 #include "fleet/registry_bed.hpp"
 
 namespace hive::fleet {
@@ -15,40 +16,6 @@ std::string peer_of(uint8_t n) {
   seed[0] = n;
   return link::identity_from_seed(seed).peer_id;
 }
-
-// A store in a map; can be told to fail.
-struct map_store {
-  std::mutex mutex;
-  std::map<std::string, std::string> records;
-  bool failing = false;
-
-  static map_store &of(void *self) { return *static_cast<map_store *>(self); }
-  static std::string text(hive_bytes b) { return {reinterpret_cast<const char *>(b.ptr), b.len}; }
-  static hive_bytes bytes(const std::string &s) { return {reinterpret_cast<const uint8_t *>(s.data()), s.size()}; }
-  static hive_status open(void *, const hive_error_sink *) noexcept { return HIVE_OK; }
-  static void close(void *) noexcept {}
-  static hive_status get(void *, hive_bytes, uint64_t, const hive_visitor *) noexcept { return HIVE_NOT_FOUND; }
-  static hive_status scan(void *self, hive_bytes prefix, uint64_t, const hive_visitor *v) noexcept {
-    std::lock_guard lock(of(self).mutex);
-    if (of(self).failing) return HIVE_E_UNAVAILABLE;
-    for (const auto &[key, value] : of(self).records)
-      if (key.starts_with(text(prefix)) && v->visit(v->ctx, bytes(key), bytes(value), 0) != 0) break;
-    return HIVE_OK;
-  }
-  static hive_status write(void *self, hive_write *const *ops, size_t count, uint64_t, const hive_error_sink *err) noexcept {
-    std::lock_guard lock(of(self).mutex);
-    if (of(self).failing) {
-      err->set(err->ctx, HIVE_E_EXHAUSTED, HIVE_STR("disk full"));
-      return HIVE_E_EXHAUSTED;
-    }
-    for (size_t i = 0; i < count; ++i) {
-      if (ops[i]->op == HIVE_WRITE_PUT) of(self).records[text(ops[i]->key)] = text(ops[i]->value);
-      if (ops[i]->op == HIVE_WRITE_ERASE) of(self).records.erase(text(ops[i]->key));
-    }
-    return HIVE_OK;
-  }
-  static constexpr hive_storage_vtable table{sizeof(hive_storage_vtable), 0, open, close, get, scan, write, nullptr, nullptr};
-};
 
 class roster : public ::testing::Test {
  protected:
@@ -118,17 +85,17 @@ TEST_F(roster, who_is_revoked_stays_so_over_a_restart_until_it_is_called_back) {
 TEST_F(roster, a_revocation_that_cannot_be_stored_holds_all_the_same_and_says_so) {
   agent_roster r = make();
   ASSERT_TRUE(r.start().ok());
-  store.failing = true;
+  store.fail_reads = store.fail_writes = true;
   EXPECT_FALSE(revoke(r, a).ok());
   EXPECT_EQ(code(r, a), "revoked");
 }
 
 // Naive variant: a store that cannot be read is an empty one.
 TEST_F(roster, nobody_is_let_in_by_a_store_that_cannot_be_read) {
-  store.failing = true;
+  store.fail_reads = store.fail_writes = true;
   EXPECT_EQ(make().start().code(), errc::unavailable);
-  store.failing = false;
-  store.records["agentRevoked:" + a] = "{\"form\":2}";
+  store.fail_reads = store.fail_writes = false;
+  store.records["agentRevoked:" + a] = {"{\"form\":2}", 0};
   EXPECT_EQ(make().start().code(), errc::corrupt);
 }
 

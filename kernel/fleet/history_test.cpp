@@ -7,57 +7,13 @@
 #include <future>
 #include <map>
 
+#include "fleet/map_store.hpp"
 #include "fleet/registry.hpp"
 
 namespace hive::fleet {
 namespace {
 
-// A store in a map; can be told to fail.
-struct fake_store {
-  std::mutex mutex;
-  std::map<std::string, std::pair<std::string, uint64_t>> records;
-  bool fail_reads = false, fail_writes = false, opened = false, closed = false;
-  int writes = 0;
-
-  static fake_store &of(void *self) { return *static_cast<fake_store *>(self); }
-  static std::string text(hive_bytes b) { return {reinterpret_cast<const char *>(b.ptr), b.len}; }
-  static hive_bytes bytes(const std::string &s) { return {reinterpret_cast<const uint8_t *>(s.data()), s.size()}; }
-
-  static hive_status open(void *self, const hive_error_sink *) noexcept { return of(self).opened = true, HIVE_OK; }
-  static void close(void *self) noexcept { of(self).closed = true; }
-  static hive_status get(void *self, hive_bytes key, uint64_t, const hive_visitor *v) noexcept {
-    std::lock_guard lock(of(self).mutex);
-    if (of(self).fail_reads) return HIVE_E_UNAVAILABLE;
-    const auto found = of(self).records.find(text(key));
-    if (found == of(self).records.end()) return HIVE_NOT_FOUND;
-    v->visit(v->ctx, key, bytes(found->second.first), found->second.second);
-    return HIVE_OK;
-  }
-  static hive_status scan(void *self, hive_bytes prefix, uint64_t, const hive_visitor *v) noexcept {
-    std::lock_guard lock(of(self).mutex);
-    if (of(self).fail_reads) return HIVE_E_UNAVAILABLE;
-    for (const auto &[key, value] : of(self).records) {
-      if (key.rfind(text(prefix), 0) == 0 && v->visit(v->ctx, bytes(key), bytes(value.first), value.second) != 0) break;
-    }
-    return HIVE_OK;
-  }
-  static hive_status write(void *self, hive_write *const *ops, size_t count, uint64_t, const hive_error_sink *err) noexcept {
-    std::lock_guard lock(of(self).mutex);
-    if (of(self).fail_writes) {
-      err->set(err->ctx, HIVE_E_EXHAUSTED, HIVE_STR("disk full"));
-      return HIVE_E_EXHAUSTED;
-    }
-    ++of(self).writes;
-    for (size_t i = 0; i < count; ++i) {
-      if (ops[i]->op == HIVE_WRITE_PUT) of(self).records[text(ops[i]->key)] = {text(ops[i]->value), ops[i]->expires_unix_ms};
-      if (ops[i]->op == HIVE_WRITE_ERASE) of(self).records.erase(text(ops[i]->key));
-    }
-    return HIVE_OK;
-  }
-  static constexpr hive_storage_vtable table{sizeof(hive_storage_vtable), 0, open, close, get, scan, write, nullptr, nullptr};
-};
-
-struct control final : link_control {
+struct no_control final : link_control {
   void probe(uint32_t, std::string, std::function<void(bool)> reply) override { reply(false); }
   void kick_link(link::link_id, std::string, std::string, uint64_t, bool) override {}
 };
@@ -95,10 +51,10 @@ class history_of_an_agent : public ::testing::Test {
     return parse_history(store.records.at("universalHistory:A").first).value();
   }
 
-  fake_store store;
+  map_store store;
   manual_clock clock;
-  control links;
-  storage_thread storage{{&fake_store::table, &store}};
+  no_control links;
+  storage_thread storage{{&map_store::table, &store}};
   history h{storage, clock, {}};
   registry reg{{}, clock, links, &h, nullptr, nullptr};
 };
@@ -249,12 +205,12 @@ TEST_F(history_of_an_agent, what_is_not_a_record_counts_as_none) {
 }
 
 TEST(storage_thread, counts_sweeps_that_fail_and_goes_on) {
-  fake_store store;
+  map_store store;
   static int sweeps;                                    // of the storage's thread until `fourth` is told
   static std::promise<void> fourth;
   sweeps = 0;
   fourth = {};
-  hive_storage_vtable table = fake_store::table;
+  hive_storage_vtable table = map_store::table;
   table.sweep = [](void *, uint64_t) noexcept -> hive_status {
     if (++sweeps == 4) fourth.set_value();
     return sweeps == 2 ? HIVE_E_EXHAUSTED : HIVE_OK;
@@ -268,8 +224,8 @@ TEST(storage_thread, counts_sweeps_that_fail_and_goes_on) {
 }
 
 TEST(storage_thread, runs_what_was_posted_before_it_stops_and_is_bounded) {
-  fake_store store;
-  storage_thread t({&fake_store::table, &store}, 4);
+  map_store store;
+  storage_thread t({&map_store::table, &store}, 4);
   EXPECT_FALSE(t.post([](storage_client &) {}));        // not open yet
   ASSERT_TRUE(t.open().ok());
   std::promise<void> hold;

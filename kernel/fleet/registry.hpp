@@ -17,6 +17,7 @@
 
 #include "base/clock.hpp"
 #include "base/status.hpp"
+#include "base/text.hpp"
 #include "fleet/pool.hpp"
 #include "link/directory.hpp"
 
@@ -156,10 +157,6 @@ class registry final : public link::directory {
   void expired(std::string_view peer_id, bool on) override;
 
  private:
-  struct text_hash {
-    using is_transparent = void;
-    size_t operator()(std::string_view s) const { return std::hash<std::string_view>()(s); }
-  };
   template <class V>
   using text_map = std::unordered_map<std::string, V, text_hash, std::equal_to<>>;
   struct link_hash {

@@ -4,6 +4,7 @@
 #include <future>
 
 #include "base/clock.hpp"
+#include "base/loop.hpp"
 #include "plugins/error_words.hpp"
 
 namespace hive::fleet {
@@ -97,6 +98,15 @@ bool storage_thread::post(job j) {
   }
   wake_.notify_one();
   return true;
+}
+
+void storage_thread::write(std::vector<stored_write> ops, loop &control, std::function<void(status)> done) {
+  const bool posted = post([&control, ops = std::move(ops), done](storage_client &client) {
+    const status s = client.write(ops);
+    control.post([done, s] { done(s); });
+  });
+  if (!posted)
+    control.post([done] { done(fail(errc::unavailable, "the storage thread's line is full, or it has stopped; try again", "storage")); });
 }
 
 void storage_thread::stop() {

@@ -19,6 +19,10 @@
 #include "base/status.hpp"
 #include "hive/abi/storage.h"
 
+namespace hive {
+class loop;
+}
+
 namespace hive::fleet {
 
 // A storage instance as the plugin host made it.
@@ -61,6 +65,9 @@ class storage_thread {
 
   status open();         // opens the store on the thread and waits for the answer
   bool post(job);        // false = the line is full, or the thread has stopped; the job is dropped
+  // `done` gets the answer on `control`, whose thread calls, also when the line is full; never before the call returns. The loop is
+  // destroyed after this thread has stopped.
+  void write(std::vector<stored_write> ops, loop &control, std::function<void(status)> done);  // all or nothing
   void stop();           // runs what was posted, closes the store, joins. Idempotent
   size_t waiting() const;
   // Any thread.

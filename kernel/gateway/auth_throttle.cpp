@@ -14,30 +14,27 @@ constexpr uint64_t minute_ns = 60 * ns_per_s;
 auth_throttle::auth_throttle(uint64_t failures_a_minute)
     : period_ns_(failures_a_minute == 0 ? 0 : minute_ns / failures_a_minute), entries_(failures_a_minute == 0 ? 0 : most_addresses) {}
 
-bool auth_throttle::named(std::string_view address, name &out) {
-  namespace ip = boost::asio::ip;
+std::optional<http::peer_name> auth_throttle::named(std::string_view address) {
   boost::system::error_code error;
-  const ip::address a = ip::make_address(address, error);
-  if (error || a.is_loopback()) return false;
-  out = a.is_v6() ? a.to_v6().to_bytes() : ip::make_address_v6(ip::v4_mapped, a.to_v4()).to_bytes();
-  if (a.is_v6()) std::fill(out.begin() + 8, out.end(), uint8_t{0});  // whoever has one address has its /64
-  return true;
+  const auto a = boost::asio::ip::make_address(address, error);
+  if (error || a.is_loopback()) return {};
+  return http::peer_name_of(address);
 }
 
-size_t auth_throttle::set_of(const name &who) const {
-  const size_t hash = std::hash<std::string_view>()({reinterpret_cast<const char *>(who.data()), who.size()});
-  return hash % (most_addresses / ways) * ways;
+size_t auth_throttle::set_of(const http::peer_name &who) const {
+  return http::peer_name_hash()(who) % (most_addresses / ways) * ways;
 }
 
 void auth_throttle::failed(std::string_view address, uint64_t now_ns) {
-  name who;
-  if (period_ns_ == 0 || !named(address, who)) return;
+  if (period_ns_ == 0) return;
+  const auto who = named(address);
+  if (!who) return;
   const std::lock_guard guard(mutex_);
-  entry *const first = &entries_[set_of(who)];
-  entry *at = std::find_if(first, first + ways, [&](const entry &e) { return e.due_ns != 0 && e.who == who; });
+  entry *const first = &entries_[set_of(*who)];
+  entry *at = std::find_if(first, first + ways, [&](const entry &e) { return e.due_ns != 0 && e.who == *who; });
   if (at == first + ways) {
     at = std::min_element(first, first + ways, [](const entry &a, const entry &b) { return a.due_ns < b.due_ns; });
-    *at = {who, 0};
+    *at = {*who, 0};
   }
   at->due_ns = std::max(at->due_ns, now_ns) + period_ns_;
   if (at->due_ns + period_ns_ <= now_ns + minute_ns) return;  // a clock that counts from the machine's start may be below a minute
@@ -47,10 +44,10 @@ void auth_throttle::failed(std::string_view address, uint64_t now_ns) {
 
 uint64_t auth_throttle::wait_s(std::string_view address, uint64_t now_ns) const {
   if (nobody_waits(now_ns)) return 0;
-  name who;
-  if (!named(address, who)) return 0;
+  const auto who = named(address);
+  if (!who) return 0;
   const std::lock_guard guard(mutex_);
-  const entry *const first = &entries_[set_of(who)];
+  const entry *const first = &entries_[set_of(*who)];
   for (const entry *e = first; e != first + ways; ++e) {
     if (e->due_ns == 0 || e->who != who) continue;
     const uint64_t free_ns = e->due_ns + period_ns_ - minute_ns;

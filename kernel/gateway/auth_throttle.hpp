@@ -7,12 +7,14 @@
 // many addresses those are forgotten that have the least to wait for.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <string_view>
 #include <vector>
+
+#include "http/peer_limit.hpp"
 
 namespace hive::gateway {
 
@@ -29,16 +31,15 @@ class auth_throttle {
   static constexpr size_t most_addresses = 4096;
 
  private:
-  using name = std::array<uint8_t, 16>;
   // Generic cell rate: each failure moves `due` one period on, from now or from where it was. A failure too many is one with
   // `due` further ahead than a minute less a period.
   struct entry {
-    name who{};
+    http::peer_name who{};
     uint64_t due_ns = 0;
   };
   static constexpr size_t ways = 8;
-  static bool named(std::string_view address, name &);
-  size_t set_of(const name &) const;
+  static std::optional<http::peer_name> named(std::string_view address);  // empty: not counted
+  size_t set_of(const http::peer_name &) const;
 
   const uint64_t period_ns_;
   std::atomic<uint64_t> all_free_ns_{0};  // from then on nobody has to wait

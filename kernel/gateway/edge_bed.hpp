@@ -88,7 +88,7 @@ class edge_engine final : public link::agent_link_handler {
   };
 };
 
-// A key opens it; /admin/throw breaks whoever asks whether it does.
+// A key opens it; `broken` breaks whoever asks whether it does.
 class edge_admin final : public admin_port {
  public:
   std::optional<admin_caller> opens(const std::string &authorization) const override {

@@ -339,23 +339,27 @@ void relay::on_timer() {
   const uint64_t had_ns = now_ns() - dispatched_ns_;
   const bool had_its_time = 2 * had_ns >= context_.options.request_timeout_ns;
   if (blame) context_.records.on_attempt_failed(agent_, scan_.model, to_string(link::cause::deadline));
-  if (stream_) agent_has_it();
   if (stream_ && !sampled_ && had_its_time) session_->sample(static_cast<double>(had_ns) / static_cast<double>(ns_per_ms));
-  if (stream_) stream_->cancel(link::cause::deadline);
-  stream_.reset();
-  take_lease();
+  drop_stream(link::cause::deadline);
   end_attempt(blame ? attempt_result::timed_out : attempt_result::cancelled, had_its_time);
   const api_error error = make_error("request_timeout", "the request's deadline has passed");
   if (committed_) return break_off(ended::deadline, error);
   refuse(ended::deadline, error);
 }
 
-void relay::on_gone(http::gone why) {
-  const bool slow = why == http::gone::client_slow;
-  if (stream_) agent_has_it();
-  if (stream_) stream_->cancel(slow ? link::cause::client_slow : link::cause::client_gone);
+// For reasons of the request's own: the agent has done nothing wrong, and keeps what it was asked.
+void relay::drop_stream(link::cause why) {
+  if (stream_) {
+    agent_has_it();
+    stream_->cancel(why);
+  }
   stream_.reset();
   take_lease();
+}
+
+void relay::on_gone(http::gone why) {
+  const bool slow = why == http::gone::client_slow;
+  drop_stream(slow ? link::cause::client_slow : link::cause::client_gone);
   end_attempt(attempt_result::cancelled);
   record(why == http::gone::shutdown ? ended::shutdown : slow ? ended::client_slow : ended::client_gone,
          committed_ && why != http::gone::client_left ? engine_status_ : 499, slow ? "client_slow" : "client_gone");

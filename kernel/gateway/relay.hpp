@@ -178,6 +178,7 @@ class relay final : public http::responder,
   std::vector<http::field> answer_fields(bool streaming);
   void set_stage(std::atomic<int64_t> *);
   fleet::lease take_lease();
+  void drop_stream(link::cause why);
 
   worker_context &context_;
   place place_;

@@ -28,10 +28,7 @@ void relay::end_slow() { exchange_.drop(); }
 
 void relay::shut_down() {
   if (recorded_) return;
-  if (stream_) agent_has_it();
-  if (stream_) stream_->cancel(link::cause::shutdown);
-  stream_.reset();
-  take_lease();
+  drop_stream(link::cause::shutdown);
   end_attempt(routing::attempt_result::cancelled);
   const api_error error = make_error("shutting_down", "the router is shutting down", "router", 1);
   if (committed_) return break_off(ended::shutdown, error);

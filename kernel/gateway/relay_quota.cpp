@@ -37,7 +37,7 @@ bool relay::take_turn() {
     case answer::waits: return false;
     case answer::refused: break;
   }
-  reject({tenancy::refused_by::b4_parallel, "rate_limit_exceeded", "as many requests of this key are under way as it may have at once", 1});
+  reject({tenancy::refused_by::b4_parallel, tenancy::over_rate, "as many requests of this key are under way as it may have at once", 1});
   return false;
 }
 

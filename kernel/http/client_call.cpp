@@ -16,7 +16,7 @@ constexpr size_t read_buffer = 16 * 1024;   // once a read has filled it
 constexpr size_t usual_head = 2 * 1024;   // room for a body of its turn, too, which goes behind it
 constexpr size_t join_below = 64 * 1024;  // pieces that wait are joined up to this size
 
-bool is_ours(std::string_view name) {
+bool written_by_the_client(std::string_view name) {
   switch (name.size()) {
     case 4: return iequals(name, "host");
     case 6: return iequals(name, "expect");
@@ -138,7 +138,7 @@ running_call::running_call(std::shared_ptr<client::impl> c, call_request request
   head.append(request_.method).append(" ").append(client_->to.base).append(request_.target);
   head.append(" HTTP/1.1\r\nHost: ").append(client_->host_value).append("\r\n");
   for (const field &f : request_.fields) {
-    if (is_ours(f.name)) continue;
+    if (written_by_the_client(f.name)) continue;
     head.append(f.name).append(": ").append(f.value).append("\r\n");
   }
   if (request_.content_length > 0 || request_.method == "POST" || request_.method == "PUT" || request_.method == "PATCH") {

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include "base/test_wait.hpp"
 #include "http/client_bed.hpp"
 
 namespace hive::http {
@@ -102,7 +103,7 @@ TEST_F(client_test, the_idle_limit_is_learned_from_an_origin_that_closes_early) 
     recorder r(thread_);
     run(r);
     ASSERT_TRUE(thread_.wait_for(end));
-    for (int n = 0; n < 10'000 && kept() > 0; ++n) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    within_limit([&] { return kept() == 0; });
   }
   thread_.on_loop([&] {
     EXPECT_LT(client_->idle_limit_ns(), 500 * ns_per_ms);

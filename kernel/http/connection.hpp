@@ -119,6 +119,7 @@ class connection final : public exchange, private detail::hook {
 
   // connection.cpp: reading
   void read_more();
+  void read_into(char *at, size_t size);
   void on_read(const boost::system::error_code &, size_t n);
   void on_input_end(gone why);
   void process();
@@ -151,17 +152,17 @@ class connection final : public exchange, private detail::hook {
   void watch_write();              // the socket has taken bytes, and there are more
   uint64_t write_look_ns() const { return core_->limits.write_stall_timeout_ns / 4; }
   void start_linger();
-  bool said_goodbye();             // else it is under way, and after_flush() comes again
 
   // connection_tls.cpp: the same over TLS
   void secure();
   void on_plain_http();
-  void read_into(char *at, size_t size);
   void read_secured(char *at, size_t size);
   void wait_to_read(char *at, size_t size, tls_step wanted);
   void send_secured();
   void wait_to_send(tls_step wanted);
+  bool said_goodbye();             // else it is under way, and after_flush() comes again
   void on_goodbye_ready();
+
   void close() { shut(gone::failed); }
   // Pipelined requests wait, because their client does not take the answers that are there.
   bool held_back() const { return input_ == input::head && writing_ && out_.size() >= max_unsent && buffered() > 0; }

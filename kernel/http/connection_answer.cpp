@@ -40,7 +40,7 @@ void append_number(std::string &out, uint64_t n, int base = 10) {
 }
 
 // The server writes these itself; a second one would be a smuggling shape.
-bool is_ours(std::string_view name) {
+bool written_by_the_server(std::string_view name) {
   switch (name.size()) {
     case 4: return iequals(name, "date");
     case 10: return iequals(name, "connection") || iequals(name, "keep-alive");
@@ -74,7 +74,7 @@ void connection::write_head(const response_head &answer, bool chunked, const siz
   out_ += reason_of(answer.status);
   out_ += "\r\n";
   for (const field &f : answer.fields) {
-    if (is_ours(f.name)) continue;
+    if (written_by_the_server(f.name)) continue;
     append_name(out_, f.name);
     out_ += ": ";
     append_value(out_, f.value);

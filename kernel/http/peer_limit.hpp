@@ -1,4 +1,4 @@
-// How many connections one address may have, over all the servers of a program: an IPv4 address, an IPv6 /64. Any thread; its lock is
+// How many connections one address may have, over all the servers of a program. Any thread; its lock is
 // held for a look into a map when a connection begins or ends.
 #pragma once
 
@@ -6,11 +6,19 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
 
 namespace hive::http {
+
+// What counts as one address: an IPv4 address, or the /64 of an IPv6 one, which is what whoever has one of it has.
+using peer_name = std::array<uint8_t, 16>;
+std::optional<peer_name> peer_name_of(std::string_view address);  // empty: no address
+struct peer_name_hash {
+  size_t operator()(const peer_name &n) const { return std::hash<std::string_view>()({reinterpret_cast<const char *>(n.data()), n.size()}); }
+};
 
 class peer_limit {
  public:
@@ -23,16 +31,10 @@ class peer_limit {
   void leave(std::string_view address);
 
  private:
-  using name = std::array<uint8_t, 16>;
-  struct hash {
-    size_t operator()(const name &n) const { return std::hash<std::string_view>()({reinterpret_cast<const char *>(n.data()), n.size()}); }
-  };
-  static bool named(std::string_view address, name &out);  // false: no address
-
   const size_t most_;
   const std::function<bool(std::string_view)> exempt_;
   std::mutex mutex_;
-  std::unordered_map<name, size_t, hash> open_;
+  std::unordered_map<peer_name, size_t, peer_name_hash> open_;
 };
 
 }  // namespace hive::http

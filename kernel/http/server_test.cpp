@@ -151,17 +151,17 @@ TEST_P(server_test, a_client_that_leaves_is_noticed_in_every_state) {
       {get("/stall"), "held /stall", "/stall gone left"},
   };
   std::map<std::string, size_t> waits, gones;
-  for (const auto &state : states) {
+  for (const auto &leaving : states) {
     for (const char *how : {"close", "reset", "half"}) {
       auto c = connect();
-      c.send(state.wire);
-      if (!state.wait.empty()) {
-        ASSERT_TRUE(thread_.wait_for(state.wait, ++waits[state.wait]));
+      c.send(leaving.wire);
+      if (!leaving.wait.empty()) {
+        ASSERT_TRUE(thread_.wait_for(leaving.wait, ++waits[leaving.wait]));
       }
       if (*how == 'c') c.close();
       if (*how == 'r') c.reset();
       if (*how == 'h') c.half_close();
-      ASSERT_TRUE(thread_.wait_for(state.gone, ++gones[state.gone])) << state.wire << how;
+      ASSERT_TRUE(thread_.wait_for(leaving.gone, ++gones[leaving.gone])) << leaving.wire << how;
     }
   }
   thread_.on_loop([&] {

@@ -10,12 +10,6 @@ namespace hive::http {
 
 namespace ssl = boost::asio::ssl;
 
-namespace {
-
-constexpr size_t record_bytes = 16 * 1024;
-
-}  // namespace
-
 void intrusive_ptr_add_ref(tls_events *e) { e->add_reference(); }
 void intrusive_ptr_release(tls_events *e) { e->drop_reference(); }
 
@@ -76,7 +70,7 @@ void tls_session::read(void *into, size_t size) {
 }
 
 void tls_session::write(std::string_view bytes) {
-  state_->out.assign(bytes.substr(0, record_bytes));
+  state_->out.assign(bytes.substr(0, tls_record_bytes));
   state_->stream.async_write_some(boost::asio::buffer(state_->out),
                                   [hold = held_events(&state_->events)](const boost::system::error_code &error, size_t n) { hold->on_tls_written(error, n); });
 }

@@ -11,6 +11,8 @@
 
 namespace hive::http {
 
+inline constexpr size_t tls_record_bytes = 16 * 1024;  // the most that one takes (RFC 8446, section 5.1)
+
 // Immutable, any thread; one a program is enough.
 class tls_trust {
  public:

@@ -12,11 +12,13 @@
 #include <system_error>
 #include <utility>
 
+#include "base/text.hpp"
+#include "http/tls.hpp"
+
 namespace hive::http {
 
 namespace {
 
-constexpr size_t record_bytes = 16 * 1024;
 constexpr size_t most_at_once = 256 * 1024;  // of one write: the loop has other connections, too
 constexpr unsigned reads_of_a_call = 64;     // likewise, of a handshake or a read; a record takes two
 constexpr unsigned most_fruitless = 32;      // calls that used them up without a byte for HTTP: such a client wants work, nothing else
@@ -63,13 +65,7 @@ int64_t unix_of(const ASN1_TIME *t) {
   return ASN1_TIME_to_tm(t, &at) == 1 ? static_cast<int64_t>(timegm(&at)) : 0;
 }
 
-std::string day_of(int64_t unix_s) {
-  const auto at = static_cast<time_t>(unix_s);
-  std::tm t{};
-  gmtime_r(&at, &t);
-  char text[32];
-  return {text, std::strftime(text, sizeof text, "%Y-%m-%d %H:%M UTC", &t)};
-}
+std::string instant(int64_t unix_s) { return rfc3339_ms(static_cast<uint64_t>(std::max<int64_t>(unix_s, 0)) * 1000); }
 
 // OpenSSL opens anything: a pipe would stop the start for ever.
 status is_file(const std::string &path) {
@@ -87,7 +83,7 @@ result<std::shared_ptr<const tls_identity>> tls_identity::load(const tls_files &
   if (context == nullptr) return fail(errc::internal, "OpenSSL cannot be used: " + reason());
   const std::shared_ptr<tls_identity> made(new tls_identity(context));
   if (const status s = made->use(files); !s) return s;
-  if (const status s = made->judge(files); !s) return s;
+  made->judge(files);
   return std::shared_ptr<const tls_identity>(made);
 }
 
@@ -138,7 +134,7 @@ status tls_identity::use(const tls_files &files) {
   return {};
 }
 
-status tls_identity::judge(const tls_files &files) {
+void tls_identity::judge(const tls_files &files) {
   const int64_t now = static_cast<int64_t>(std::time(nullptr));
   const X509 *const own = SSL_CTX_get0_certificate(context_);
   expires_unix_s_ = unix_of(X509_get0_notAfter(own));
@@ -146,13 +142,12 @@ status tls_identity::judge(const tls_files &files) {
   SSL_CTX_get0_chain_certs(context_, &chain);
   for (int i = 0; i < sk_X509_num(chain); ++i) expires_unix_s_ = std::min(expires_unix_s_, unix_of(X509_get0_notAfter(sk_X509_value(chain, i))));
   if (expires_unix_s_ <= now)
-    warnings_.push_back(files.certificate + ": the certificate, or one that it hangs on, expired at " + day_of(expires_unix_s_) + "; clients will refuse it");
+    warnings_.push_back(files.certificate + ": the certificate, or one that it hangs on, expired at " + instant(expires_unix_s_) + "; clients will refuse it");
   if (const int64_t begins = unix_of(X509_get0_notBefore(own)); begins > now)
-    warnings_.push_back(files.certificate + ": the certificate is not valid before " + day_of(begins) + "; clients will refuse it");
+    warnings_.push_back(files.certificate + ": the certificate is not valid before " + instant(begins) + "; clients will refuse it");
   struct stat s {};
   if (::stat(files.key.c_str(), &s) == 0 && (s.st_mode & (S_IRWXG | S_IRWXO)) != 0)
     warnings_.push_back(files.key + ": the private key can be used by its group or by others; chmod 600 it");
-  return {};
 }
 
 tls_channel::tls_channel(std::shared_ptr<const tls_identity> identity, int socket)
@@ -222,7 +217,7 @@ tls_progress tls_channel::read(void *into, size_t size) {
     }
     fruitless_ = 0;
     total += got;
-    if (got < record_bytes && SSL_pending(session_) == 0) break;
+    if (got < tls_record_bytes && SSL_pending(session_) == 0) break;
   }
   return {tls_step::done, total};
 }

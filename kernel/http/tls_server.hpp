@@ -40,7 +40,7 @@ class tls_identity {
   friend class tls_channel;
   explicit tls_identity(ssl_ctx_st *context) : context_(context) {}
   status use(const tls_files &);
-  status judge(const tls_files &);
+  void judge(const tls_files &);
 
   ssl_ctx_st *const context_;
   int64_t expires_unix_s_ = 0;

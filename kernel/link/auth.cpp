@@ -42,7 +42,7 @@ int find_proof(std::span<const digest32> keys, role who, const proof_input &in, 
 }
 
 void wipe(std::vector<std::string> &secrets) {
-  for (std::string &s : secrets) sodium_memzero(s.data(), s.size());
+  for (std::string &s : secrets) hive::wipe(s);
   secrets.clear();
 }
 

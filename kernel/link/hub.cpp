@@ -141,9 +141,9 @@ void router_hub::impl::shut_down(uint32_t linger_ms) {
 
 void router_hub::impl::on_peer(hive_peer peer, const key32 &key, std::string_view address) {
   const bool own = (peer & own_process_mark) != 0;
-  const std::string group = own ? std::string() : address_group(address);
+  std::string group = own ? std::string() : address_group(address);
   if (!own && !admit_stranger(peer, group, address)) return;
-  auto link = std::make_unique<hub_link>(*this, peer, key, own ? std::string_view("this process") : address);
+  auto link = std::make_unique<hub_link>(*this, peer, key, own ? std::string_view("this process") : address, std::move(group));
   link->counted_as_stranger = !own;
   loop_.arm_in(link->limit, options.auth_limit_ns);
   links_[peer] = std::move(link);

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/text.hpp"
 #include "link/channel.hpp"
 #include "link/messages.hpp"
 #include "link/router_hub.hpp"
@@ -99,7 +100,7 @@ class hub_stream_handle final : public router_stream {
 struct hub_link final : channel {
   enum class phase { stranger, challenged, deciding, welcomed, leaving, gone };
 
-  hub_link(router_hub::impl &h, hive_peer peer, const key32 &curve_key, std::string_view from);
+  hub_link(router_hub::impl &h, hive_peer peer, const key32 &curve_key, std::string_view from, std::string of_group);
   void on_flushed() override;
   void on_send_failed(hive_status code) override;
   void on_silent() override;
@@ -213,11 +214,6 @@ class router_hub::impl final : public transport_owner, private turn_task {
   bool holds(const hub_link &l) const;   // the secret that it has proven
   proof_input proof_of(const hub_link &l) const;
   hub_link *find(std::string_view peer_id);
-
-  struct text_hash {
-    using is_transparent = void;
-    size_t operator()(std::string_view s) const { return std::hash<std::string_view>()(s); }
-  };
 
   curve_pair keys_;
   std::vector<digest32> proof_keys_;

@@ -25,9 +25,9 @@ std::string who(const hub_link &l) { return (l.peer_id.empty() ? "a stranger" : 
 
 }  // namespace
 
-hub_link::hub_link(router_hub::impl &h, hive_peer peer, const key32 &curve_key, std::string_view from)
+hub_link::hub_link(router_hub::impl &h, hive_peer peer, const key32 &curve_key, std::string_view from, std::string of_group)
     : channel(h.loop_, h.pump_of(peer), h.frames_, h.counters.out, peer, {.ping_ns = h.options.ping_ns}),
-      hub(h), key(curve_key), address(from), group((peer & own_process_mark) != 0 ? std::string() : address_group(from)),
+      hub(h), key(curve_key), address(from), group(std::move(of_group)),
       limit([this] { hub.on_limit(*this); }),
       renewal([this] { hub.challenge(*this); }),
       expiry([this] {

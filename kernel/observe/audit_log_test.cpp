@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <boost/json/parse.hpp>
-#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -15,21 +14,12 @@
 #include <vector>
 
 #include "base/test_folder.hpp"
+#include "base/test_wait.hpp"
 
 namespace hive::observe {
 namespace {
 
 namespace json = boost::json;
-
-template <class Condition>
-bool within_limit(Condition condition) {
-  const uint64_t end = now_ns() + 10 * ns_per_s;
-  while (now_ns() < end) {
-    if (condition()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return false;
-}
 
 uint64_t thread_cpu_ns() {
   timespec t;

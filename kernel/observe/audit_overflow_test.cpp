@@ -3,29 +3,19 @@
 #include <sys/stat.h>
 
 #include <atomic>
-#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <thread>
 #include <vector>
 
 #include "base/test_folder.hpp"
+#include "base/test_wait.hpp"
 #include "observe/audit_log.hpp"
 
 namespace hive::observe {
 namespace {
 
-template <class Condition>
-bool within_limit(Condition condition) {
-  const uint64_t end = now_ns() + 10 * ns_per_s;
-  while (now_ns() < end) {
-    if (condition()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return false;
-}
-
-audit_entry entry() {
+audit_entry plain_entry() {
   audit_entry e;
   e.request_id = "0b5f6c1e-0000-4000-8000-000000000001";
   e.status_code = 200;
@@ -36,7 +26,7 @@ class audit_overflow : public testing::Test {
  protected:
   void SetUp() override {
     std::string one;
-    append_audit_line(one, entry(), {});
+    append_audit_line(one, plain_entry(), {});
     options_.path = folder_.at("audit.jsonl");
     options_.queue_bytes = room * one.size();
     options_.when_full = overflow::block;
@@ -70,7 +60,7 @@ TEST_F(audit_overflow, blocked_lines_wait_for_room_and_none_is_lost) {
   std::vector<std::thread> writers;
   for (size_t t = 0; t < threads; ++t)
     writers.emplace_back([&] {
-      for (size_t i = 0; i < each; ++i, ++done) log.write(entry());
+      for (size_t i = 0; i < each; ++i, ++done) log.write(plain_entry());
     });
   ASSERT_TRUE(within_limit([&] { return done == room && log.counters().write_errors > 0; })) << done;
   disk_has_space_again(log);
@@ -88,7 +78,7 @@ TEST_F(audit_overflow, after_one_wait_in_vain_nobody_waits_until_the_file_takes_
   audit_log log(options_);
   ASSERT_TRUE(log.start().ok());
   const uint64_t began = now_ns();
-  for (size_t i = 0; i < room + 1000; ++i) log.write(entry());
+  for (size_t i = 0; i < room + 1000; ++i) log.write(plain_entry());
   const uint64_t took = now_ns() - began;
   EXPECT_GE(took, 300 * ns_per_ms);
   EXPECT_LT(took, 10 * ns_per_s);
@@ -98,7 +88,7 @@ TEST_F(audit_overflow, after_one_wait_in_vain_nobody_waits_until_the_file_takes_
   ASSERT_TRUE(within_limit([&] { return log.counters().queued_bytes == 0; }));
   EXPECT_EQ(log.counters().written, room);
   // Waiting is worth while again: more than the queue holds, and nothing more is lost.
-  for (size_t i = 0; i < 4 * room; ++i) log.write(entry());
+  for (size_t i = 0; i < 4 * room; ++i) log.write(plain_entry());
   ASSERT_TRUE(within_limit([&] { return log.counters().written == 5 * room; }));
   EXPECT_EQ(log.counters().dropped_full, 1000u);
 }
@@ -108,7 +98,7 @@ TEST_F(audit_overflow, a_line_of_a_change_under_admin_is_dropped_and_counted_and
   options_.block_ns = ns_per_s;
   audit_log log(options_);
   ASSERT_TRUE(log.start().ok());
-  for (size_t i = 0; i < room; ++i) log.write(entry());
+  for (size_t i = 0; i < room; ++i) log.write(plain_entry());
   admin_action change;
   change.method = "PUT";
   change.route = "/admin/policy";
@@ -127,10 +117,10 @@ TEST_F(audit_overflow, stopping_frees_who_waits) {
   options_.block_ns = 3600 * ns_per_s;
   audit_log log(options_);
   ASSERT_TRUE(log.start().ok());
-  for (size_t i = 0; i < room; ++i) log.write(entry());
+  for (size_t i = 0; i < room; ++i) log.write(plain_entry());
   std::atomic<bool> free{false};
   std::thread writer([&] {
-    log.write(entry());
+    log.write(plain_entry());
     free = true;
   });
   EXPECT_TRUE(within_limit([&] { return log.counters().write_errors > 0; }));
@@ -145,7 +135,7 @@ TEST_F(audit_overflow, dropped_lines_keep_nobody_waiting) {
   options_.block_ns = 3600 * ns_per_s;
   audit_log log(options_);
   ASSERT_TRUE(log.start().ok());
-  for (size_t i = 0; i < room + 7; ++i) log.write(entry());
+  for (size_t i = 0; i < room + 7; ++i) log.write(plain_entry());
   EXPECT_EQ(log.counters().dropped_full, 7u);
   EXPECT_EQ(log.counters().blocked, 0u);
 }

@@ -16,6 +16,8 @@
 #include <utility>
 #include <variant>
 
+#include "base/text.hpp"
+
 namespace hive::observe {
 namespace {
 
@@ -35,11 +37,8 @@ struct family_state {
   std::vector<double> bounds;
   size_t max_series = 0;
   prometheus::Counter *dropped = nullptr;  // null for the family that counts these
-  // A lookup happens several times a request: it allocates nothing.
-  struct text_hash : std::hash<std::string_view> {
-    using is_transparent = void;
-  };
   std::mutex mutex;                        // guards what follows
+  // A lookup happens several times a request: it allocates nothing.
   std::unordered_map<std::string, void *, text_hash, std::equal_to<>> known;
   std::string key;
   struct grave {

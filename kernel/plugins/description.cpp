@@ -4,6 +4,8 @@
 #include <cmath>
 #include <set>
 
+#include "plugins/text.hpp"
+
 namespace hive::plugins {
 namespace {
 
@@ -12,8 +14,6 @@ constexpr uint32_t max_components = 256;
 constexpr size_t max_text = 64 << 10;
 
 status refuse(std::string why) { return fail(errc::invalid, std::move(why)); }
-
-std::string text(hive_str s) { return s.ptr == nullptr ? std::string() : std::string(s.ptr, s.len); }
 
 bool grammatical(std::string_view id) {
   if (id.empty() || id.size() > 64) return false;
@@ -87,7 +87,7 @@ status describe_fields(const hive_gate_vtable &gate, const std::string &who, std
     if (f == nullptr || f->struct_size < sizeof(hive_field)) {
       return refuse(who + ": field " + std::to_string(i) + " is null or smaller than this host's hive_field");
     }
-    field_description d{text(f->name), text(f->unit), text(f->summary), text(f->column), f->rule, f->flags, f->min, f->max, i};
+    field_description d{text_of(f->name), text_of(f->unit), text_of(f->summary), text_of(f->column), f->rule, f->flags, f->min, f->max, i};
     if (!grammatical(d.name)) return refuse(who + ": the field name \"" + d.name.substr(0, 80) + "\" is not [a-z0-9][a-z0-9_-]*, at most 64");
     if (!seen.insert(d.name).second) return refuse(who + " names the field \"" + d.name + "\" twice");
     if (d.rule == HIVE_RULE_THRESHOLD) {
@@ -116,9 +116,9 @@ result<component_description> describe_component(const hive_component *c, uint32
   }
   component_description d;
   d.kind = c->kind;
-  d.id = text(c->id);
-  d.version = text(c->version);
-  d.summary = text(c->summary);
+  d.id = text_of(c->id);
+  d.version = text_of(c->version);
+  d.summary = text_of(c->summary);
   d.needs = c->needs;
   d.table = c;
   if (!grammatical(d.id)) {
@@ -178,7 +178,7 @@ result<plugin_description> describe(const hive_plugin *p) {
   for (const hive_str s : {p->id, p->version, p->vendor, p->license}) {
     if ((s.ptr == nullptr && s.len != 0) || s.len > max_text) return refuse("its hive_plugin has a text that is null or longer than 64 KiB");
   }
-  plugin_description d{text(p->id), text(p->version), text(p->vendor), text(p->license), p->abi_major, p->abi_minor, {}};
+  plugin_description d{text_of(p->id), text_of(p->version), text_of(p->vendor), text_of(p->license), p->abi_major, p->abi_minor, {}};
   std::set<std::pair<uint32_t, std::string>> seen;
   for (uint32_t i = 0; i < p->component_count; ++i) {
     auto c = describe_component(p->components[i], i);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "plugins/error_words.hpp"
+#include "plugins/text.hpp"
 
 namespace hive::plugins {
 namespace {
@@ -10,8 +11,6 @@ namespace {
 constexpr uint64_t log_burst = 50;
 constexpr uint64_t log_per_second = 20;
 constexpr size_t log_line_limit = 4096;
-
-std::string_view view(hive_str s) { return s.ptr == nullptr ? std::string_view() : std::string_view(s.ptr, s.len); }
 
 template <size_t N>
 void copy(std::array<char, N> &to, std::string_view from) {

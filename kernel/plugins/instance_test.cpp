@@ -61,12 +61,12 @@ struct rules_gate {
   std::string seen;
 };
 
-const hive_component *const list[] = {&sdk::strategy<probe_strategy>::component, &sdk::gate<rules_gate>::component};
-const hive_plugin table{sizeof(hive_plugin), HIVE_ABI_MAJOR, HIVE_ABI_MINOR, 2, 0, HIVE_STR("t"), HIVE_STR("1"), HIVE_STR("v"), HIVE_STR("l"), list};
+const hive_component *const probe_list[] = {&sdk::strategy<probe_strategy>::component, &sdk::gate<rules_gate>::component};
+const hive_plugin probe_table{sizeof(hive_plugin), HIVE_ABI_MAJOR, HIVE_ABI_MINOR, 2, 0, HIVE_STR("t"), HIVE_STR("1"), HIVE_STR("v"), HIVE_STR("l"), probe_list};
 
 class instances : public testing::Test {
  protected:
-  void SetUp() override { ASSERT_TRUE(registry.add(&table, "tests").ok()); }
+  void SetUp() override { ASSERT_TRUE(registry.add(&probe_table, "tests").ok()); }
   std::unique_ptr<instance> make(std::string json = "") {
     auto i = instance::make(registry, *registry.find(HIVE_KIND_STRATEGY, "probe"), {"edge/m", "", std::move(json), {}}, services);
     EXPECT_TRUE(i.ok()) << i.why().text();
@@ -194,8 +194,8 @@ TEST_F(instances, a_crash_names_the_component_and_the_instance) {
 
 TEST(registry, refuses_a_second_library_with_the_same_component) {
   component_registry r;
-  ASSERT_TRUE(r.add(&table, "one").ok());
-  EXPECT_EQ(r.add(&table, "two").message(), "its strategy \"probe\" is already provided by \"one\"");
+  ASSERT_TRUE(r.add(&probe_table, "one").ok());
+  EXPECT_EQ(r.add(&probe_table, "two").message(), "its strategy \"probe\" is already provided by \"one\"");
 }
 
 }  // namespace

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cctype>
 #include <string_view>
 
+#include "base/text.hpp"
 #include "providers/json_read.hpp"
 
 namespace hive::providers {
@@ -14,12 +14,6 @@ namespace {
 constexpr uint64_t longest_wait_s = 60;
 
 bool mentions(std::string_view text, std::string_view word) { return text.find(word) != std::string_view::npos; }
-
-std::string lower(std::string_view text) {
-  std::string out(text);
-  std::transform(out.begin(), out.end(), out.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return out;
-}
 
 // Credit, the organisation, what the key may do: both providers answer some of it with 400. Their error's own type, code and words
 // are judged, not the whole body, where a client's text may stand.

@@ -8,7 +8,7 @@ namespace hive::providers {
 
 namespace {
 
-status cannot(const std::string &what, std::string where) {
+status no_chat(const std::string &what, std::string where) {
   return fail(errc::unsupported, what + " cannot be told to OpenAI's Chat Completions API", std::move(where));
 }
 
@@ -21,7 +21,7 @@ std::string data_url(const json::object &source) {
 result<json::object> image_part(const json::object &block, const std::string &where) {
   const json::object *source = object_in(block, "source");
   const std::string_view kind = source != nullptr ? text_in(*source, "type") : std::string_view();
-  if (kind != "base64" && kind != "url") return cannot("an image that is neither in the request nor at a url", where);
+  if (kind != "base64" && kind != "url") return no_chat("an image that is neither in the request nor at a url", where);
   const std::string url = kind == "url" ? std::string(text_in(*source, "url")) : data_url(*source);
   return json::object{{"type", "image_url"}, {"image_url", {{"url", url}}}};
 }
@@ -30,13 +30,13 @@ result<json::object> document_part(const json::object &block, const std::string 
   const json::object *source = object_in(block, "source");
   const std::string_view kind = source != nullptr ? text_in(*source, "type") : std::string_view();
   if (kind == "text") return text_part(text_in(*source, "data"));
-  if (kind != "base64") return cannot("a document that is not in the request", where);
+  if (kind != "base64") return no_chat("a document that is not in the request", where);
   const std::string_view title = text_in(block, "title");
   return json::object{{"type", "file"},
                       {"file", {{"filename", title.empty() ? std::string_view("document.pdf") : title}, {"file_data", data_url(*source)}}}};
 }
 
-class conversation {
+class chat_conversation {
  public:
   void add_system(const std::string &text) {
     if (!text.empty()) out.push_back(json::object{{"role", "system"}, {"content", text}});
@@ -53,7 +53,7 @@ class conversation {
     }
     if (role == "user") return add_user(content, where);
     if (role == "assistant") return add_assistant(content, where);
-    return cannot("a message of the role \"" + std::string(role) + "\"", where);
+    return no_chat("a message of the role \"" + std::string(role) + "\"", where);
   }
 
   json::array out;
@@ -88,7 +88,7 @@ class conversation {
       parts.push_back(text_part(text_in(block, "text")));
       return {};
     }
-    if (type != "image" && type != "document") return cannot("a block of the type \"" + std::string(type) + "\"", where);
+    if (type != "image" && type != "document") return no_chat("a block of the type \"" + std::string(type) + "\"", where);
     auto part = type == "image" ? image_part(block, where) : document_part(block, where);
     if (!part) return part.why();
     parts.push_back(std::move(*part));
@@ -126,7 +126,7 @@ class conversation {
                                        {"type", "function"},
                                        {"function", {{"name", text_in(*block, "name")}, {"arguments", input != nullptr ? json::serialize(*input) : "{}"}}}});
         } else if (type != "thinking" && type != "redacted_thinking") {
-          return cannot("a block of the type \"" + std::string(type) + "\"", where);
+          return no_chat("a block of the type \"" + std::string(type) + "\"", where);
         }
       }
     }
@@ -139,7 +139,7 @@ class conversation {
   }
 };
 
-status add_tools(const json::object &from, json::object &out) {
+status add_chat_tools(const json::object &from, json::object &out) {
   const json::array *given = array_in(from, "tools");
   if (given == nullptr || given->empty()) return {};
   json::array tools;
@@ -147,7 +147,7 @@ status add_tools(const json::object &from, json::object &out) {
     const json::object *tool = (*given)[i].if_object();
     const std::string_view type = tool != nullptr ? text_in(*tool, "type") : std::string_view("?");
     if (!type.empty() && type != "custom")
-      return cannot("a tool of the type \"" + std::string(type) + "\"", "tools[" + std::to_string(i) + "]");
+      return no_chat("a tool of the type \"" + std::string(type) + "\"", "tools[" + std::to_string(i) + "]");
     json::object function{{"name", text_in(*tool, "name")}};
     if (const auto words = text_in(*tool, "description"); !words.empty()) function["description"] = words;
     if (const json::object *schema = object_in(*tool, "input_schema")) function["parameters"] = *schema;
@@ -160,7 +160,7 @@ status add_tools(const json::object &from, json::object &out) {
   if (type == "auto" || type == "none") out["tool_choice"] = type;
   else if (type == "any") out["tool_choice"] = "required";
   else if (type == "tool") out["tool_choice"] = {{"type", "function"}, {"function", {{"name", text_in(*choice, "name")}}}};
-  else return cannot("this tool_choice", "tool_choice");
+  else return no_chat("this tool_choice", "tool_choice");
   if (true_in(*choice, "disable_parallel_tool_use")) out["parallel_tool_calls"] = false;
   return {};
 }
@@ -172,11 +172,11 @@ result<std::string> chat_request(std::string_view text, std::string_view model) 
   if (!read) return read.why();
   const json::object &from = *read;
   for (const char *elsewhere : {"container", "mcp_servers"})
-    if (member(from, elsewhere) != nullptr) return cannot(elsewhere, elsewhere);
+    if (member(from, elsewhere) != nullptr) return no_chat(elsewhere, elsewhere);
 
   json::object out{{"model", model}};
   if (const uint64_t most = count_in(from, "max_tokens"); most != 0) out["max_completion_tokens"] = most;
-  conversation talk;
+  chat_conversation talk;
   talk.add_system(joined_text(member(from, "system"), "\n"));
   const size_t before = talk.out.size();
   if (const json::array *messages = array_in(from, "messages"))
@@ -188,7 +188,7 @@ result<std::string> chat_request(std::string_view text, std::string_view model) 
   for (const char *same : {"temperature", "top_p"})
     if (const json::value *v = member(from, same); v != nullptr && v->is_number()) out[same] = *v;
   if (const json::array *ends = array_in(from, "stop_sequences"); ends != nullptr && !ends->empty()) out["stop"] = *ends;
-  if (const status s = add_tools(from, out); !s) return s;
+  if (const status s = add_chat_tools(from, out); !s) return s;
   if (const json::object *config = object_in(from, "output_config"))
     if (const json::object *format = object_in(*config, "format"))
       if (const json::object *schema = object_in(*format, "schema"))

@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint64_t default_max_tokens = 4096;  // Messages must be told one
 
-status cannot(const std::string &what, std::string where) {
+status no_messages(const std::string &what, std::string where) {
   return fail(errc::unsupported, what + " cannot be told to Anthropic's Messages API", std::move(where));
 }
 
@@ -41,7 +41,7 @@ json::value parsed_arguments(std::string_view text) {
   return json::object{{"arguments", text}};  // a model's own slip: kept as it is
 }
 
-class conversation {
+class messages_conversation {
  public:
   status add(const json::value &one, const std::string &where) {
     const json::object *message = one.if_object();
@@ -57,7 +57,7 @@ class conversation {
       return {};
     }
     if (role == "assistant") return add_answer(*message, content, where);
-    if (role != "user") return cannot("a message of the role \"" + std::string(role) + "\"", where);
+    if (role != "user") return no_messages("a message of the role \"" + std::string(role) + "\"", where);
     return add_parts(content, blocks("user"), where);
   }
 
@@ -118,23 +118,23 @@ class conversation {
     if (type == "file") {
       const json::object *file = object_in(*part, "file");
       std::string_view media, bytes;
-      if (file == nullptr || !split_data_url(text_in(*file, "file_data"), media, bytes)) return cannot("a file that is not in the request", where);
+      if (file == nullptr || !split_data_url(text_in(*file, "file_data"), media, bytes)) return no_messages("a file that is not in the request", where);
       into.push_back(json::object{{"type", "document"}, {"source", source_of(text_in(*file, "file_data"))}});
       return {};
     }
-    return cannot("a part of the type \"" + std::string(type) + "\"", where);
+    return no_messages("a part of the type \"" + std::string(type) + "\"", where);
   }
 
   status add_answer(const json::object &message, const json::value *content, const std::string &where) {
     json::array &into = blocks("assistant");
     if (const status s = add_parts(content, into, where); !s) return s;
-    if (member(message, "function_call") != nullptr) return cannot("function_call, which tool_calls have replaced,", where);
+    if (member(message, "function_call") != nullptr) return no_messages("function_call, which tool_calls have replaced,", where);
     const json::array *calls = array_in(message, "tool_calls");
     if (calls == nullptr) return {};
     for (const json::value &one : *calls) {
       const json::object *call = one.if_object();
       const json::object *function = call != nullptr ? object_in(*call, "function") : nullptr;
-      if (function == nullptr) return cannot("a tool call that is no function's", where + ".tool_calls");
+      if (function == nullptr) return no_messages("a tool call that is no function's", where + ".tool_calls");
       into.push_back(json::object{{"type", "tool_use"},
                                   {"id", text_in(*call, "id")},
                                   {"name", text_in(*function, "name")},
@@ -151,7 +151,7 @@ result<json::array> tools_of(const json::array &given) {
   for (size_t i = 0; i < given.size(); ++i) {
     const json::object *tool = given[i].if_object();
     const json::object *function = tool != nullptr ? object_in(*tool, "function") : nullptr;
-    if (function == nullptr) return cannot("a tool that is no function", "tools[" + std::to_string(i) + "]");
+    if (function == nullptr) return no_messages("a tool that is no function", "tools[" + std::to_string(i) + "]");
     json::object made{{"name", text_in(*function, "name")}};
     if (const auto words = text_in(*function, "description"); !words.empty()) made["description"] = words;
     const json::object *schema = object_in(*function, "parameters");
@@ -167,13 +167,13 @@ result<json::object> choice_of(const json::value &given) {
   if (word == "required") return json::object{{"type", "any"}};
   const json::object *o = given.if_object();
   const json::object *function = o != nullptr ? object_in(*o, "function") : nullptr;
-  if (function == nullptr) return cannot("this tool_choice", "tool_choice");
+  if (function == nullptr) return no_messages("this tool_choice", "tool_choice");
   return json::object{{"type", "tool"}, {"name", text_in(*function, "name")}};
 }
 
-status add_tools(const json::object &chat, json::object &out) {
+status add_messages_tools(const json::object &chat, json::object &out) {
   const json::array *given = array_in(chat, "tools");
-  if (member(chat, "functions") != nullptr) return cannot("functions, which tools have replaced,", "functions");
+  if (member(chat, "functions") != nullptr) return no_messages("functions, which tools have replaced,", "functions");
   if (given == nullptr || given->empty()) return {};
   auto tools = tools_of(*given);
   if (!tools) return tools.why();
@@ -197,7 +197,7 @@ status add_format(const json::object &chat, json::object &out) {
   if (format == nullptr || text_in(*format, "type") == "text") return {};
   const json::object *schema = object_in(*format, "json_schema");
   const json::object *inner = schema != nullptr ? object_in(*schema, "schema") : nullptr;
-  if (inner == nullptr) return cannot("a response_format without a schema", "response_format");
+  if (inner == nullptr) return no_messages("a response_format without a schema", "response_format");
   out["output_config"] = {{"format", {{"type", "json_schema"}, {"schema", *inner}}}};
   return {};
 }
@@ -222,11 +222,11 @@ void add_sampling(const json::object &chat, json::object &out) {
 }
 
 status refuse_what_changes_the_answer(const json::object &chat) {
-  if (count_in(chat, "n") > 1) return cannot("n > 1", "n");
-  if (member(chat, "audio") != nullptr) return cannot("audio", "audio");
+  if (count_in(chat, "n") > 1) return no_messages("n > 1", "n");
+  if (member(chat, "audio") != nullptr) return no_messages("audio", "audio");
   if (const json::array *kinds = array_in(chat, "modalities"))
     for (const json::value &kind : *kinds)
-      if (text_of(&kind) != "text") return cannot("a modality other than text", "modalities");
+      if (text_of(&kind) != "text") return no_messages("a modality other than text", "modalities");
   return {};
 }
 
@@ -242,7 +242,7 @@ result<std::string> messages_request(std::string_view text, std::string_view mod
   const uint64_t newer = count_in(chat, "max_completion_tokens"), older = count_in(chat, "max_tokens");
   out["max_tokens"] = newer != 0 ? newer : older != 0 ? older : default_max_tokens;
 
-  conversation talk;
+  messages_conversation talk;
   talk.add_system(joined_text(member(chat, "system"), "\n"));
   if (const json::array *messages = array_in(chat, "messages"))
     for (size_t i = 0; i < messages->size(); ++i)
@@ -253,7 +253,7 @@ result<std::string> messages_request(std::string_view text, std::string_view mod
   out["messages"] = std::move(messages);
 
   add_sampling(chat, out);
-  if (const status s = add_tools(chat, out); !s) return s;
+  if (const status s = add_messages_tools(chat, out); !s) return s;
   if (const status s = add_format(chat, out); !s) return s;
   if (true_in(chat, "stream")) out["stream"] = true;
   return json::serialize(out);

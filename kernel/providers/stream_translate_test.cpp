@@ -19,7 +19,7 @@ struct outcome {
   token_counts usage;
 };
 
-answer_context context(bool usage) {
+answer_context stream_context(bool usage) {
   answer_context c;
   c.model = "asked-for";
   c.created_s = 7;
@@ -110,7 +110,7 @@ std::string chunk(const std::string &delta, const std::string &finish = "null") 
 }
 
 TEST(stream_to_chat, golden) {
-  const outcome whole = run(stream_to_chat(context(true)), claude);
+  const outcome whole = run(stream_to_chat(stream_context(true)), claude);
   ASSERT_TRUE(whole.end.ok()) << whole.end.text();
   EXPECT_TRUE(whole.over);
   EXPECT_EQ(whole.usage.prompt(), 25u);
@@ -124,23 +124,23 @@ TEST(stream_to_chat, golden) {
       json::serialize(json::parse(R"({"id":"msg_1","object":"chat.completion.chunk","created":7,"model":"claude-x","choices":[],"usage":{"prompt_tokens":25,"completion_tokens":15,"total_tokens":40}})")),
       "[DONE]"};
   EXPECT_EQ(events_of(whole.text), expected);
-  for (const size_t piece : {1, 2, 7, 100}) EXPECT_EQ(run(stream_to_chat(context(true)), claude, piece).text, whole.text) << piece;
-  const outcome quiet = run(stream_to_chat(context(false)), claude);
+  for (const size_t piece : {1, 2, 7, 100}) EXPECT_EQ(run(stream_to_chat(stream_context(true)), claude, piece).text, whole.text) << piece;
+  const outcome quiet = run(stream_to_chat(stream_context(false)), claude);
   EXPECT_THAT(quiet.text, ::testing::Not(HasSubstr("\"usage\""))) << "nobody asked for it";
   EXPECT_EQ(quiet.usage.output, 15u);
 }
 
 TEST(stream_to_chat, errors_and_cuts_are_no_end) {
   const std::string begun = std::string(claude).substr(0, std::string_view(claude).find("event: content_block_stop"));
-  const outcome cut = run(stream_to_chat(context(true)), begun);
+  const outcome cut = run(stream_to_chat(stream_context(true)), begun);
   EXPECT_TRUE(cut.end.ok());
   EXPECT_FALSE(cut.over);
   EXPECT_THAT(cut.text, ::testing::Not(HasSubstr("[DONE]")));
-  const outcome error = run(stream_to_chat(context(true)), begun + "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"busy\"}}\n\n");
+  const outcome error = run(stream_to_chat(stream_context(true)), begun + "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"busy\"}}\n\n");
   EXPECT_THAT(error.end.text(), HasSubstr("overloaded_error busy"));
   EXPECT_FALSE(error.over);
   for (const char *wire : {"data: {\"type\":\"content_block_start\"}\n\n", "data: nonsense\n\n", "data: 1\n\n"})
-    EXPECT_FALSE(run(stream_to_chat(context(true)), wire).end.ok()) << wire;
+    EXPECT_FALSE(run(stream_to_chat(stream_context(true)), wire).end.ok()) << wire;
 }
 
 constexpr const char *gpt = R"(data: {"id":"c1","object":"chat.completion.chunk","created":1,"model":"gpt-x","choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}],"usage":null}
@@ -162,7 +162,7 @@ data: [DONE]
 )";
 
 TEST(stream_to_messages, golden) {
-  const outcome whole = run(stream_to_messages(context(false)), gpt);
+  const outcome whole = run(stream_to_messages(stream_context(false)), gpt);
   ASSERT_TRUE(whole.end.ok()) << whole.end.text();
   EXPECT_TRUE(whole.over);
   EXPECT_EQ(whole.usage.prompt(), 11u);
@@ -183,20 +183,20 @@ TEST(stream_to_messages, golden) {
       event(R"({"type":"message_delta","delta":{"stop_reason":"tool_use","stop_sequence":null},"usage":{"input_tokens":11,"output_tokens":4}})"),
       event(R"({"type":"message_stop"})")};
   EXPECT_EQ(events_of(whole.text), expected);
-  for (const size_t piece : {1, 2, 7, 100}) EXPECT_EQ(run(stream_to_messages(context(false)), gpt, piece).text, whole.text) << piece;
+  for (const size_t piece : {1, 2, 7, 100}) EXPECT_EQ(run(stream_to_messages(stream_context(false)), gpt, piece).text, whole.text) << piece;
 }
 
 TEST(stream_to_messages, errors_cuts_and_mixed_calls_are_no_end) {
   const std::string begun = std::string(gpt).substr(0, std::string_view(gpt).find("data: [DONE]"));
-  const outcome cut = run(stream_to_messages(context(false)), begun);
+  const outcome cut = run(stream_to_messages(stream_context(false)), begun);
   EXPECT_FALSE(cut.over);
   EXPECT_THAT(cut.text, ::testing::Not(HasSubstr("message_stop")));
-  const outcome error = run(stream_to_messages(context(false)), begun + "data: {\"error\":{\"message\":\"out of tokens\",\"type\":\"server_error\"}}\n\n");
+  const outcome error = run(stream_to_messages(stream_context(false)), begun + "data: {\"error\":{\"message\":\"out of tokens\",\"type\":\"server_error\"}}\n\n");
   EXPECT_THAT(error.end.text(), HasSubstr("out of tokens"));
-  const outcome mixed = run(stream_to_messages(context(false)),
+  const outcome mixed = run(stream_to_messages(stream_context(false)),
                             begun + R"(data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"x"}}]}}]})" + "\n\n");
   EXPECT_THAT(mixed.end.text(), HasSubstr("mixed"));
-  EXPECT_FALSE(run(stream_to_messages(context(false)), "data: [DONE]\n\n").end.ok()) << "no answer at all";
+  EXPECT_FALSE(run(stream_to_messages(stream_context(false)), "data: [DONE]\n\n").end.ok()) << "no answer at all";
 }
 
 TEST(event_reader, lines_as_the_standard_has_them) {

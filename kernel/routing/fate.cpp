@@ -65,10 +65,6 @@ class tally {
   std::vector<entry> entries_;
 };
 
-bool listed(const std::vector<const fleet::agent *> &list, const fleet::agent *who) {
-  return std::find(list.begin(), list.end(), who) != list.end();
-}
-
 }  // namespace
 
 fates::fates(const fleet::pool &pool, lane &where, step &s, const selection &sel)

@@ -13,11 +13,6 @@ namespace {
 
 uint32_t index_of(const fleet::pool &pool, const fleet::agent *who) { return pool.index_of(*who).value_or(nowhere); }
 
-bool listed(const std::vector<const fleet::agent *> &list, const fleet::agent *who) {
-  return std::find(list.begin(), list.end(), who) != list.end();
-}
-
-
 // Takes one of the list out of the candidates; a full one among them no longer counts as held.
 void take_out(const fleet::pool &pool, const uint8_t *fits, const std::vector<const fleet::agent *> &list, uint8_t *keep,
               uint32_t &held) {

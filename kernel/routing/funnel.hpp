@@ -2,6 +2,7 @@
 // when nobody may, why. Requires the pool's lock throughout; no allocation unless it explains.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -24,6 +25,10 @@ struct selection {
   std::vector<const fleet::agent *> avoided;   // taken only if nobody else may
   uint32_t held = 0;                           // out: stopped by capacity alone
 };
+
+inline bool listed(const std::vector<const fleet::agent *> &list, const fleet::agent *who) {
+  return std::find(list.begin(), list.end(), who) != list.end();
+}
 
 // Fills now_ns and tie_seed of the request. `full`: somebody passed gates 1 to 5, none is free (W2).
 funnel_result run_funnel(const fleet::pool &, lane &, step &, selection &);

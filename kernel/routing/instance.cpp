@@ -1,14 +1,9 @@
 #include "routing/instance.hpp"
 
 #include "base/clock.hpp"
+#include "plugins/text.hpp"
 
 namespace hive::routing {
-
-namespace {
-
-std::string text_of(hive_str s) { return std::string(s.ptr, s.len); }
-
-}  // namespace
 
 void instance::end(hive_status answer, bool wrong_answer) {
   if (answer < 0 || wrong_answer) errors.store(errors.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
@@ -63,7 +58,7 @@ void instance::on_outcome(const hive_outcome &outcome) {
 
 result<std::shared_ptr<instance>> instance_store::get(const place &at, const hive_component *component,
                                                       const std::string &options, const custom_rules &rules) {
-  const std::string id = component ? text_of(component->id) : std::string();
+  const std::string id = component ? plugins::text_of(component->id) : std::string();
   const std::string separator(1, '\0');
   std::string key;
   for (const std::string &part : {std::to_string(component ? component->kind : 0), id, options, at.document, at.step,

@@ -72,12 +72,7 @@ void stored_policies::write(const policy_record &r, done_fn done) { apply({recor
 void stored_policies::erase(const std::string &name, done_fn done) { apply({record_key(name), {}, 0, true}, std::move(done)); }
 
 void stored_policies::apply(fleet::stored_write what, done_fn done) {
-  const bool posted = storage_.post([&control = control_, what = std::move(what), done](fleet::storage_client &client) {
-    const status s = client.write({what});
-    control.post([done, s] { done(s); });
-  });
-  if (!posted)
-    control_.post([done] { done(fail(errc::unavailable, "the storage thread's line is full, or it has stopped; try again", "storage")); });
+  storage_.write({std::move(what)}, control_, std::move(done));
 }
 
 }  // namespace hive::routing

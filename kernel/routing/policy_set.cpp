@@ -8,11 +8,11 @@ namespace hive::routing {
 
 namespace {
 
-std::string shown(const std::string &name) { return "document '" + name + "'"; }
+std::string document(const std::string &name) { return "document '" + name + "'"; }
 
 status claimed(const std::string &model, const std::string &owner, const std::string &owner_from, const std::string &name,
                const std::string &from) {
-  return fail(errc::conflict, "model '" + model + "' is claimed by " + shown(owner) + " (" + owner_from + ") already, so " + shown(name) +
+  return fail(errc::conflict, "model '" + model + "' is claimed by " + document(owner) + " (" + owner_from + ") already, so " + document(name) +
                                   " is refused whole: take the model out of one of the two", from);
 }
 

@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/text.hpp"
 #include "routing/lane.hpp"
 #include "routing/policy.hpp"
 #include "routing/pressure.hpp"
@@ -55,10 +56,6 @@ class snapshot {
   void add(std::shared_ptr<const route> r);  // before it is published
 
  private:
-  struct text_hash {
-    using is_transparent = void;
-    size_t operator()(std::string_view s) const { return std::hash<std::string_view>{}(s); }
-  };
   template <class T>
   using by_model = std::unordered_map<std::string, T, text_hash, std::equal_to<>>;
 

@@ -3,13 +3,12 @@
 #include <algorithm>
 
 #include "fleet/agent.hpp"
+#include "plugins/text.hpp"
 #include "routing/lane.hpp"
 
 namespace hive::routing {
 
 namespace {
-
-std::string text_of(hive_str s) { return std::string(s.ptr, s.len); }
 
 }  // namespace
 
@@ -57,7 +56,7 @@ status step::bind_gates(const policy_step &from, const instance_store::place &at
     const auto served = around.source.field(rule.field);
     if (!served) return fail(errc::not_found, "no enabled plugin serves field '" + rule.field + "'", "exclude_if");
     hive_column column = 0;
-    if (const std::string signal = text_of(served->field->column); !signal.empty()) {
+    if (const std::string signal = plugins::text_of(served->field->column); !signal.empty()) {
       column = around.columns.intern(signal);
       if (column == 0)
         return fail(errc::exhausted, "field '" + rule.field + "' reads signal '" + signal +
@@ -84,7 +83,7 @@ status step::bind_gates(const policy_step &from, const instance_store::place &at
     auto gate = around.instances.get(at, p.gate, {}, rules);
     if (!gate) return gate.why().at("exclude_if");
     if (!(*gate)->gate() || !(*gate)->gate()->evaluate)
-      return fail(errc::invalid, "gate '" + text_of(p.gate->id) + "' declares a custom rule and has no evaluate", "exclude_if");
+      return fail(errc::invalid, "gate '" + plugins::text_of(p.gate->id) + "' declares a custom rule and has no evaluate", "exclude_if");
     p.compiled.gate = *std::move(gate);
     gates_.push_back(std::move(p.compiled));
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "plugins/text.hpp"
 #include "routing/scan.hpp"
 
 namespace hive::routing {
@@ -36,7 +37,7 @@ strategy_answer ask_strategy(instance &one, const hive_request &request, const h
 }
 
 std::string strategy_id(const instance &one) {
-  return one.component ? std::string(one.component->id.ptr, one.component->id.len) : "built-in";
+  return one.component ? plugins::text_of(one.component->id) : "built-in";
 }
 
 }  // namespace hive::routing

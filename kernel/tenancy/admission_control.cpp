@@ -9,7 +9,6 @@ namespace hive::tenancy {
 namespace {
 
 constexpr std::string_view over_concurrency = "concurrency_limit_exceeded";
-constexpr std::string_view over_rate = "rate_limit_exceeded";
 
 std::string number(uint64_t n) { return std::to_string(n); }
 

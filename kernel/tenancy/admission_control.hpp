@@ -54,6 +54,9 @@ struct admission_ask {
 enum class refused_by : uint8_t { none, b1, b3, b2, b4_occupancy, b4_otpm, b4_itpm, b4_rpm, b4_parallel, tokens_a_day };
 std::string_view to_string(refused_by);          // "b1", ..., as the label of metrics; "" for tokens_a_day, which has metrics of its own
 
+// Codes of the HTTP API.
+inline constexpr std::string_view over_rate = "rate_limit_exceeded", over_tokens = "token_limit_exceeded";
+
 struct refusal {
   refused_by by = refused_by::none;
   std::string_view code;                         // of the error envelope; static

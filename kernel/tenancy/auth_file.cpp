@@ -1,5 +1,7 @@
 #include "tenancy/auth_file.hpp"
 
+#include <simdjson.h>
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -9,7 +11,6 @@
 #include <optional>
 #include <utility>
 
-#include "base/json_text.hpp"
 #include "base/text.hpp"
 #include "tenancy/instant.hpp"
 
@@ -26,7 +27,7 @@ constexpr size_t most_id_bytes = 200;
 constexpr int64_t most_parallel = UINT32_MAX;
 constexpr std::string_view flat_limits[] = {"requests_per_minute", "tokens_per_day", "input_tokens_per_minute",
                                             "output_tokens_per_minute"};
-constexpr std::string_view model_limits[] = {"requests_per_minute_per_replica", "tokens_per_day"};
+constexpr std::string_view model_limit_keys[] = {"requests_per_minute_per_replica", "tokens_per_day"};
 
 std::string_view strip(std::string_view text) {
   constexpr std::string_view bom = "\xef\xbb\xbf";
@@ -36,15 +37,6 @@ std::string_view strip(std::string_view text) {
   return text;
 }
 
-bool valid_utf8(std::string_view text) {
-  for (size_t at = 0; at < text.size();) {
-    const size_t length = utf8_sequence(text.substr(at));
-    if (length == 0) return false;
-    at += length;
-  }
-  return true;
-}
-
 bool plain(std::string_view text) {
   return std::none_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
 }
@@ -52,7 +44,7 @@ bool plain(std::string_view text) {
 status check_word(std::string_view word, const std::string &what) {
   if (word.empty()) return fail(errc::invalid, what + " is required and may not be empty");
   if (word.size() > most_id_bytes) return fail(errc::invalid, what + " is longer than " + std::to_string(most_id_bytes) + " bytes");
-  if (!plain(word) || !valid_utf8(word)) return fail(errc::invalid, what + " is no UTF-8 or holds a control character");
+  if (!plain(word) || !simdjson::validate_utf8(word.data(), word.size())) return fail(errc::invalid, what + " is no UTF-8 or holds a control character");
   return {};
 }
 
@@ -266,11 +258,11 @@ class reader {
   void read_model_quota(const node::entry &each, client_key &key) {
     if (each.key.empty()) return problem(each.value.wrong("an empty text is no model" + who_));
     if (!each.value.is_map()) return problem(each.value.wrong("a map with both limits is needed" + who_));
-    unknown(each.value, {model_limits[0], model_limits[1]});
-    uint64_t limits[std::size(model_limits)] = {};
-    for (size_t i = 0; i < std::size(model_limits); ++i) {
-      const node *at = each.value.find(model_limits[i]);
-      if (at == nullptr || at->is_null()) problem(each.value.wrong(std::string(model_limits[i]) + " is required; 0 means unlimited" + who_));
+    unknown(each.value, {model_limit_keys[0], model_limit_keys[1]});
+    uint64_t limits[std::size(model_limit_keys)] = {};
+    for (size_t i = 0; i < std::size(model_limit_keys); ++i) {
+      const node *at = each.value.find(model_limit_keys[i]);
+      if (at == nullptr || at->is_null()) problem(each.value.wrong(std::string(model_limit_keys[i]) + " is required; 0 means unlimited" + who_));
       else limits[i] = static_cast<uint64_t>(read_limit(at).value_or(0));
     }
     key.models.push_back(each.key);
@@ -316,11 +308,10 @@ class reader {
   }
 
   void unknown(const node &map, std::initializer_list<std::string_view> known) {
-    for (const status &s : map.unknown_keys(known)) not_enforced(s);
-  }
-  void not_enforced(const status &s) {
-    if (options_.strict) problem(s);
-    else warn(s);
+    for (const status &s : map.unknown_keys(known)) {
+      if (options_.strict) problem(s);
+      else warn(s);
+    }
   }
   void warn(const status &s) { out_.warnings.push_back(s.text()); }
   void problem(status s) { out_.problems.push_back(std::move(s)); }

@@ -24,12 +24,13 @@ struct model_quota {
   bool operator==(const model_quota &) const = default;
 };
 
-// The largest limits among the usable keys of a tenant, which share them. Made of all its keys, so no part of what one is.
+// The largest limits among the usable keys of a tenant, which share them. The keyring makes them of all its keys; a key outside of
+// one has none.
 struct tenant_limits {
   uint64_t requests_per_minute = 0, tokens_per_day = 0;  // flat ones
   std::shared_ptr<const std::vector<model_quota>> per_model;  // sorted by model; null = no key has any
 
-  bool operator==(const tenant_limits &) const { return true; }
+  bool operator==(const tenant_limits &) const = default;
 };
 
 struct client_key {

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "base/clock.hpp"
-#include "tenancy/token_estimator.hpp"
+#include "base/text.hpp"
 #include "tenancy/utc_days.hpp"
 
 namespace hive::tenancy {

@@ -38,8 +38,13 @@ bool same_entries(const key_set &a, const key_set &b) {
   });
 }
 
+// One line, however many owners there are: it comes again with every write.
 void tell_unequal_limits(const keyring &ring) {
-  for (const auto &[one, other] : unequal_limits(ring)) auth_log().warn("{}", words_about_unequal_limits(*one, *other));
+  const auto found = unequal_limits(ring);
+  if (found.empty()) return;
+  std::string words = words_about_unequal_limits(*found.front().first, *found.front().second);
+  if (found.size() > 1) words += "; so it is with keys of " + std::to_string(found.size() - 1) + " other owner(s)";
+  auth_log().warn("{}", words);
 }
 
 }  // namespace
@@ -57,6 +62,7 @@ status key_registry::restore() {
   now_ = *std::move(stored);
   ring_ = std::move(ring);
   auth_log().info("{} client key(s) of the admin API restored, version \"{}\"", now_.entries.size(), now_.version);
+  tell_unequal_limits(*ring_);
   return {};
 }
 

@@ -16,8 +16,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-using fields = std::vector<http::field>;
-
 // Answers when it is told to, as a storage does.
 struct fake_key_store final : key_store {
   result<key_set> read_all() override {
@@ -95,7 +93,7 @@ struct registry : ::testing::Test {
     store.work();
     return a.text;
   }
-  bool opens(const std::string &text) const { return keys->keys()->admit(fields{{"Authorization", "Bearer " + text}}, 1000).who != nullptr; }
+  bool opens(const std::string &text) const { return keys->keys()->admit(std::vector<http::field>{{"Authorization", "Bearer " + text}}, 1000).who != nullptr; }
   std::vector<std::string> ids() const {
     std::vector<std::string> out;
     for (const auto &[id, e] : keys->now().entries) out.push_back(id);
@@ -123,7 +121,7 @@ TEST_F(registry, a_key_is_written_replaced_and_deleted_by_its_id) {
   EXPECT_EQ(put(entry("a", "other"), "1"), "ok") << "the version that holds may be used again";
   EXPECT_TRUE(opens("first") && opens("other"));
   EXPECT_THAT(ids(), ElementsAre("a", "b"));
-  EXPECT_EQ(keys->keys()->admit(fields{{"x-api-key", "first"}}, 0).who->id, "b");
+  EXPECT_EQ(keys->keys()->admit(std::vector<http::field>{{"x-api-key", "first"}}, 0).who->id, "b");
   EXPECT_EQ(put(entry("b", "second"), "2"), "ok");
   EXPECT_FALSE(opens("first")) << "the old hash dies at once";
   EXPECT_TRUE(opens("second"));
@@ -292,7 +290,7 @@ TEST_F(registry, readers_go_on_while_keys_are_replaced_and_keep_the_rights_they_
   }
   std::function<void(reader *)> read = [&](reader *r) {
     for (int i = 0; i < 50; ++i) {
-      const admission a = r->ring->admit(fields{{"x-api-key", i % 2 == 0 ? "steady" : "changing"}}, 0);
+      const admission a = r->ring->admit(std::vector<http::field>{{"x-api-key", i % 2 == 0 ? "steady" : "changing"}}, 0);
       if (a.who == nullptr) {
         ++r->refused;
         continue;

@@ -8,7 +8,7 @@ namespace hive::tenancy {
 
 namespace {
 
-constexpr std::string_view prefix = "clientKey:", version_key = "clientKeysVersion";
+constexpr std::string_view key_prefix = "clientKey:", version_key = "clientKeysVersion";
 
 bool same(const std::shared_ptr<const key_entry> &a, const std::shared_ptr<const key_entry> &b) { return a == b || *a == *b; }
 
@@ -17,10 +17,10 @@ bool same(const std::shared_ptr<const key_entry> &a, const std::shared_ptr<const
 std::vector<fleet::stored_write> writes_between(const key_set &before, const key_set &after) {
   std::vector<fleet::stored_write> out;
   for (const auto &[id, entry] : before.entries)
-    if (!after.entries.contains(id)) out.push_back({std::string(prefix) + id, {}, 0, true});
+    if (!after.entries.contains(id)) out.push_back({std::string(key_prefix) + id, {}, 0, true});
   for (const auto &[id, entry] : after.entries) {
     const auto old = before.entries.find(id);
-    if (old == before.entries.end() || !same(old->second, entry)) out.push_back({std::string(prefix) + id, encode(*entry), 0, false});
+    if (old == before.entries.end() || !same(old->second, entry)) out.push_back({std::string(key_prefix) + id, encode(*entry), 0, false});
   }
   if (before.version != after.version) out.push_back({std::string(version_key), after.version, 0, after.version.empty()});
   return out;
@@ -35,8 +35,8 @@ result<key_set> stored_keys::read_all() {
   auto read = answer->get_future();
   const bool posted = storage_.post([answer](fleet::storage_client &client) {
     found out;
-    const status scanned = client.scan(prefix, [&](std::string_view key, std::string_view value) {
-      const std::string_view id = key.substr(prefix.size());
+    const status scanned = client.scan(key_prefix, [&](std::string_view key, std::string_view value) {
+      const std::string_view id = key.substr(key_prefix.size());
       if (auto entry = decode_key_entry(id, value)) out.keys.entries.emplace(id, std::make_shared<const key_entry>(*std::move(entry)));
       else out.damaged = key;
       return true;
@@ -61,12 +61,7 @@ result<key_set> stored_keys::read_all() {
 void stored_keys::write(const key_set &before, const key_set &after, done_fn done) {
   auto writes = writes_between(before, after);
   if (writes.empty()) return control_.post([done] { done({}); });
-  const bool posted = storage_.post([&control = control_, writes = std::move(writes), done](fleet::storage_client &client) {
-    const status s = client.write(writes);
-    control.post([done, s] { done(s); });
-  });
-  if (!posted)
-    control_.post([done] { done(fail(errc::unavailable, "the storage thread's line is full, or it has stopped; try again", "storage")); });
+  storage_.write(std::move(writes), control_, std::move(done));
 }
 
 }  // namespace hive::tenancy

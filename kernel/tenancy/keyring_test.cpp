@@ -12,8 +12,6 @@
 namespace hive::tenancy {
 namespace {
 
-using fields = std::vector<http::field>;
-
 uint64_t thread_cpu_ns() {
   timespec t;
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
@@ -28,17 +26,17 @@ client_key key_of(const std::string &text, const std::string &tenant = "acme") {
 }
 
 TEST(key_text, is_that_of_the_sheet) {
-  std::array<uint8_t, 32> raw;
-  for (size_t i = 0; i < raw.size(); ++i) raw[i] = static_cast<uint8_t>(i);
-  EXPECT_EQ(key_text(raw), "sk-hivenet-1thX6LZfHDZZKUs92febYZhYRcXddmzfzF2NvTkPNE");
-  EXPECT_EQ(preview_of(key_text(raw)), "sk-...kPNE");
-  raw.fill(0xff);
-  EXPECT_EQ(key_text(raw), "sk-hivenet-JEKNVnkbo3jma5nREBBJCDoXFVeKkD56V3xKrvRmWxFG");
+  std::array<uint8_t, 32> bytes;
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<uint8_t>(i);
+  EXPECT_EQ(key_text(bytes), "sk-hivenet-1thX6LZfHDZZKUs92febYZhYRcXddmzfzF2NvTkPNE");
+  EXPECT_EQ(preview_of(key_text(bytes)), "sk-...kPNE");
+  bytes.fill(0xff);
+  EXPECT_EQ(key_text(bytes), "sk-hivenet-JEKNVnkbo3jma5nREBBJCDoXFVeKkD56V3xKrvRmWxFG");
   EXPECT_EQ(preview_of("abcd"), "abcd");
 }
 
 TEST(credential, every_spelling_of_one_key_is_that_key) {
-  const fields cases[] = {{{"Authorization", "Bearer k1"}},
+  const std::vector<http::field> cases[] = {{{"Authorization", "Bearer k1"}},
                           {{"authorization", "bearer k1"}},
                           {{"AUTHORIZATION", "  BEARER \t  k1  "}},
                           {{"Authorization", "Bearer\tk1"}},
@@ -48,7 +46,7 @@ TEST(credential, every_spelling_of_one_key_is_that_key) {
                           {{"Host", "h"}, {"x-api-key", "k1"}, {"Authorization", "Bearer k1"}},
                           {{"Authorization", "Bearer "}, {"x-api-key", "k1"}},
                           {{"Authorization", ""}, {"x-api-key", "k1"}}};
-  for (const fields &given : cases) {
+  for (const std::vector<http::field> &given : cases) {
     const credential c = credential_of(given);
     EXPECT_EQ(c.token, "k1") << given[0].value;
     EXPECT_FALSE(c.conflicting);
@@ -56,21 +54,21 @@ TEST(credential, every_spelling_of_one_key_is_that_key) {
 }
 
 TEST(credential, what_is_no_key_is_none) {
-  const fields cases[] = {{}, {{"Authorization", ""}}, {{"Authorization", "Bearer"}}, {{"Authorization", "Bearer  \t"}}, {{"x-api-key", " "}},
+  const std::vector<http::field> cases[] = {{}, {{"Authorization", ""}}, {{"Authorization", "Bearer"}}, {{"Authorization", "Bearer  \t"}}, {{"x-api-key", " "}},
                           {{"Authorization", "Basic azE6"}}, {{"Authorization", "Digest k1"}}, {{"Proxy-Authorization", "Bearer k1"}}};
-  for (const fields &given : cases) EXPECT_EQ(credential_of(given).token, "") << (given.empty() ? "" : given[0].value);
+  for (const std::vector<http::field> &given : cases) EXPECT_EQ(credential_of(given).token, "") << (given.empty() ? "" : given[0].value);
   const std::string longest(most_token_bytes, 'k'), longer(most_token_bytes + 1, 'k');
-  EXPECT_EQ(credential_of(fields{{"Authorization", longest}}).token, longest);
-  EXPECT_EQ(credential_of(fields{{"Authorization", longer}}).token, "");
+  EXPECT_EQ(credential_of(std::vector<http::field>{{"Authorization", longest}}).token, longest);
+  EXPECT_EQ(credential_of(std::vector<http::field>{{"Authorization", longer}}).token, "");
 }
 
 TEST(credential, two_that_differ_are_a_conflict_and_never_first_wins) {
-  const fields cases[] = {{{"Authorization", "Bearer k1"}, {"x-api-key", "k2"}},
+  const std::vector<http::field> cases[] = {{{"Authorization", "Bearer k1"}, {"x-api-key", "k2"}},
                           {{"x-api-key", "k2"}, {"Authorization", "k1"}},
                           {{"Authorization", "Bearer k1"}, {"Authorization", "Bearer k2"}},
                           {{"x-api-key", "k1"}, {"x-api-key", "k2"}},
                           {{"Authorization", "Basic azE6"}, {"x-api-key", "k1"}}};
-  for (const fields &given : cases) EXPECT_TRUE(credential_of(given).conflicting);
+  for (const std::vector<http::field> &given : cases) EXPECT_TRUE(credential_of(given).conflicting);
 }
 
 TEST(keyring, finds_each_of_many_keys_and_no_other) {
@@ -106,10 +104,10 @@ TEST(keyring, unknown_disabled_and_expired_keys_are_refused_alike) {
   old.expires_unix_ms = 1000;
   const auto ring = keyring::of({off, old, good});
   for (const char *token : {"off", "old", "unknown", "GOOD", "good "})
-    EXPECT_EQ(ring->admit(fields{{"x-api-key", token}}, 1000).why, std::string_view(token) == "good " ? denial::none : denial::refused) << token;
+    EXPECT_EQ(ring->admit(std::vector<http::field>{{"x-api-key", token}}, 1000).why, std::string_view(token) == "good " ? denial::none : denial::refused) << token;
   EXPECT_EQ(ring->admit({}, 1000).why, denial::refused);
-  EXPECT_EQ(ring->admit(fields{{"x-api-key", "old"}}, 999).why, denial::none);
-  EXPECT_EQ(ring->admit(fields{{"x-api-key", "good"}, {"authorization", "bad"}}, 0).why, denial::two_credentials);
+  EXPECT_EQ(ring->admit(std::vector<http::field>{{"x-api-key", "old"}}, 999).why, denial::none);
+  EXPECT_EQ(ring->admit(std::vector<http::field>{{"x-api-key", "good"}, {"authorization", "bad"}}, 0).why, denial::two_credentials);
 }
 
 TEST(keyring, a_caller_keeps_its_rights_after_the_ring_is_replaced) {
@@ -117,7 +115,7 @@ TEST(keyring, a_caller_keeps_its_rights_after_the_ring_is_replaced) {
   {
     client_key key = key_of("k");
     key.models = {"a", "b"};
-    who = keyring::of({key})->admit(fields{{"Authorization", "Bearer k"}}, 0).who;
+    who = keyring::of({key})->admit(std::vector<http::field>{{"Authorization", "Bearer k"}}, 0).who;
   }
   ASSERT_NE(who, nullptr);
   EXPECT_EQ(who->tenant, "acme");
@@ -127,7 +125,7 @@ TEST(keyring, a_caller_keeps_its_rights_after_the_ring_is_replaced) {
 
 TEST(keyring, without_keys_everybody_is_the_default_tenant_whatever_they_send) {
   const auto ring = keyring::open_to_all();
-  for (const fields &given : {fields{}, fields{{"Authorization", "Basic x"}}, fields{{"x-api-key", "a"}, {"Authorization", "b"}}}) {
+  for (const std::vector<http::field> &given : {std::vector<http::field>{}, std::vector<http::field>{{"Authorization", "Basic x"}}, std::vector<http::field>{{"x-api-key", "a"}, {"Authorization", "b"}}}) {
     const admission a = ring->admit(given, 0);
     ASSERT_NE(a.who, nullptr);
     EXPECT_EQ(a.who->tenant, "default");
@@ -158,7 +156,7 @@ TEST(keyring, one_admission_costs) {
   std::vector<client_key> keys;
   for (int i = 0; i < 1000; ++i) keys.push_back(key_of("key-" + std::to_string(i)));
   const auto ring = keyring::of(std::move(keys));
-  const fields given = {{"Host", "router"}, {"User-Agent", "test"}, {"Content-Type", "application/json"},
+  const std::vector<http::field> given = {{"Host", "router"}, {"User-Agent", "test"}, {"Content-Type", "application/json"},
                         {"Authorization", "Bearer key-77"}, {"Content-Length", "120"}};
   constexpr int rounds = 20000;
   int admitted = 0;

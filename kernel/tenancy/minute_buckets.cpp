@@ -5,21 +5,14 @@
 
 namespace hive::tenancy {
 
-void minute_buckets::bucket::fill(uint64_t now_ns) {
-  if (now_ns <= at_ns) return;
-  const double minutes = static_cast<double>(now_ns - at_ns) / static_cast<double>(60 * ns_per_s);
-  tokens = std::min(limit, tokens + minutes * limit);
-  at_ns = now_ns;
-}
-
-minute_buckets::bucket &minute_buckets::at(std::string_view name, uint64_t limit) {
+token_bucket &minute_buckets::at(std::string_view name, uint64_t limit) {
   const uint64_t now = clock_.now();
   const auto most = static_cast<double>(limit);
   auto found = buckets_.find(name);
-  if (found == buckets_.end()) found = buckets_.emplace(std::string(name), bucket{most, most, now}).first;
-  bucket &b = found->second;
+  if (found == buckets_.end()) found = buckets_.emplace(std::string(name), token_bucket{most, most, most, now}).first;
+  token_bucket &b = found->second;
   b.fill(now);
-  b.limit = most;
+  b.a_minute = b.most = most;
   b.tokens = std::min(b.tokens, most);
   return b;
 }
@@ -33,7 +26,7 @@ bool minute_buckets::exhausted(std::string_view name, uint64_t limit) {
 bool minute_buckets::take(std::string_view name, uint64_t limit, uint64_t tokens) {
   if (limit == 0) return true;
   const std::lock_guard guard(mutex_);
-  bucket &b = at(name, limit);
+  token_bucket &b = at(name, limit);
   const auto asked = static_cast<double>(tokens);
   if (asked > b.tokens) return false;
   b.tokens -= asked;
@@ -49,8 +42,8 @@ void minute_buckets::charge(std::string_view name, uint64_t limit, uint64_t toke
 void minute_buckets::give_back(std::string_view name, uint64_t limit, uint64_t tokens) {
   if (limit == 0) return;
   const std::lock_guard guard(mutex_);
-  bucket &b = at(name, limit);
-  b.tokens = std::min(b.limit, b.tokens + static_cast<double>(tokens));
+  token_bucket &b = at(name, limit);
+  b.tokens = std::min(b.most, b.tokens + static_cast<double>(tokens));
 }
 
 uint64_t minute_buckets::wait_s(std::string_view name, uint64_t limit, uint64_t tokens) {
@@ -62,12 +55,7 @@ uint64_t minute_buckets::wait_s(std::string_view name, uint64_t limit, uint64_t 
 
 size_t minute_buckets::sweep() {
   const std::lock_guard guard(mutex_);
-  const uint64_t now = clock_.now();
-  return std::erase_if(buckets_, [now](const auto &each) {
-    bucket b = each.second;
-    b.fill(now);
-    return b.tokens >= b.limit;
-  });
+  return std::erase_if(buckets_, [now = clock_.now()](const auto &each) { return each.second.full(now); });
 }
 
 size_t minute_buckets::size() const {

@@ -12,7 +12,8 @@
 #include <unordered_map>
 
 #include "base/clock.hpp"
-#include "tenancy/token_estimator.hpp"
+#include "base/text.hpp"
+#include "tenancy/token_bucket.hpp"
 
 namespace hive::tenancy {
 
@@ -34,17 +35,11 @@ class minute_buckets {
   size_t size() const;
 
  private:
-  struct bucket {
-    double tokens;
-    double limit;
-    uint64_t at_ns;
-    void fill(uint64_t now_ns);
-  };
-  bucket &at(std::string_view name, uint64_t limit);   // requires mutex_
+  token_bucket &at(std::string_view name, uint64_t limit);   // requires mutex_
 
   const clock_source &clock_;
   mutable std::mutex mutex_;
-  std::unordered_map<std::string, bucket, text_hash, std::equal_to<>> buckets_;
+  std::unordered_map<std::string, token_bucket, text_hash, std::equal_to<>> buckets_;
 };
 
 }  // namespace hive::tenancy

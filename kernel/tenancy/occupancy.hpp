@@ -18,7 +18,7 @@
 
 #include "base/clock.hpp"
 #include "base/loop.hpp"
-#include "tenancy/token_estimator.hpp"
+#include "base/text.hpp"
 
 namespace hive::tenancy {
 

@@ -61,12 +61,12 @@ TEST_F(budget, what_does_not_fit_changes_nothing_and_fits_after_a_release) {
 // A change of policy: without rebound they would wait for their time to end, whatever the new bounds allow.
 TEST_F(budget, who_parks_goes_on_by_new_bounds_at_once) {
   const occupancy_bounds small{1000, 0};
-  occupancy_hold first, none;
+  occupancy_hold first, rest;
   ASSERT_EQ(take(first, 900, small), answer::granted);
   parking fits(home), waits(home), never(home);
   const uint64_t long_ns = 60 * ns_per_s;
-  ASSERT_EQ(take(none, 600, small, &fits, long_ns), answer::parked);
-  ASSERT_EQ(take(none, 700, small, &waits, long_ns), answer::parked);
+  ASSERT_EQ(take(rest, 600, small, &fits, long_ns), answer::parked);
+  ASSERT_EQ(take(rest, 700, small, &waits, long_ns), answer::parked);
   EXPECT_EQ(room.crowded(), std::vector<std::string>{"m"});
   room.rebound("other", {1, 0});
   room.rebound("m", {1600, 0});
@@ -74,7 +74,7 @@ TEST_F(budget, who_parks_goes_on_by_new_bounds_at_once) {
   EXPECT_FALSE(waits.hold) << "its turn, but no room by the new bounds either";
   EXPECT_FALSE(waits.refused);
   EXPECT_EQ(held(), holding(1500, 2));
-  ASSERT_EQ(take(none, 1600, {1600, 0}, &never, long_ns), answer::parked);
+  ASSERT_EQ(take(rest, 1600, {1600, 0}, &never, long_ns), answer::parked);
   room.rebound("m", {1500, 0});
   ASSERT_TRUE(run_until(home, [&] { return never.refused; })) << "it can never fit, so it need not wait";
   EXPECT_TRUE(waits.parked());
@@ -85,11 +85,11 @@ TEST_F(budget, who_parks_goes_on_by_new_bounds_at_once) {
 }
 
 TEST_F(budget, a_waiter_that_leaves_while_its_refusal_is_on_its_way_hears_nothing) {
-  occupancy_hold first, none;
+  occupancy_hold first, rest;
   ASSERT_EQ(take(first, 900, {1000, 0}), answer::granted);
   parking gone(home), behind(home);
-  ASSERT_EQ(take(none, 600, {1000, 0}, &gone, 60 * ns_per_s), answer::parked);
-  ASSERT_EQ(take(none, 100, {1000, 0}, &behind, 60 * ns_per_s), answer::parked);
+  ASSERT_EQ(take(rest, 600, {1000, 0}, &gone, 60 * ns_per_s), answer::parked);
+  ASSERT_EQ(take(rest, 100, {1000, 0}, &behind, 60 * ns_per_s), answer::parked);
   room.rebound("m", {500, 0});
   gone.leave();
   room.rebound("m", {1000, 0});

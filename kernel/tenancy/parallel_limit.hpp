@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "base/loop.hpp"
-#include "tenancy/token_estimator.hpp"
+#include "base/text.hpp"
 
 namespace hive::tenancy {
 

@@ -8,8 +8,6 @@ namespace hive::tenancy {
 
 namespace {
 
-constexpr std::string_view over_rate = "rate_limit_exceeded", over_tokens = "token_limit_exceeded";
-
 uint64_t seconds(uint64_t ns) { return ns / ns_per_s + (ns % ns_per_s != 0); }
 
 std::string bucket_of(const client_key &key, std::string_view model) {
@@ -27,15 +25,19 @@ const model_quota *quota_of(const std::vector<model_quota> &all, std::string_vie
 // A tenant's keys share a bucket. When their limits differ the largest sizes it, for all of them.
 uint64_t shared(uint64_t own, uint64_t of_tenant) { return own == 0 ? 0 : std::max(own, of_tenant); }
 
+struct model_limits {
+  uint64_t requests_per_minute_per_replica, tokens_per_day;
+};
+
 // What the key may ask of the model: nothing if it does not name it, else its limits as the tenant's keys share them.
-std::optional<model_quota> shared_quota(const client_key &key, std::string_view model) {
+std::optional<model_limits> shared_quota(const client_key &key, std::string_view model) {
   const model_quota *own = quota_of(key.per_model, model);
   if (own == nullptr) return std::nullopt;
-  model_quota out = *own;
+  model_limits out{own->requests_per_minute_per_replica, own->tokens_per_day};
   if (const auto &of_tenant = key.of_tenant.per_model)
     if (const model_quota *most = quota_of(*of_tenant, model)) {
-      out.requests_per_minute_per_replica = shared(own->requests_per_minute_per_replica, most->requests_per_minute_per_replica);
-      out.tokens_per_day = shared(own->tokens_per_day, most->tokens_per_day);
+      out.requests_per_minute_per_replica = shared(out.requests_per_minute_per_replica, most->requests_per_minute_per_replica);
+      out.tokens_per_day = shared(out.tokens_per_day, most->tokens_per_day);
     }
   return out;
 }
@@ -73,14 +75,13 @@ std::vector<quota_book::tenant_usage> quota_book::usage() {
     if (!key.usable_at(now->made_unix_ms())) continue;
     tenant_usage &t = by_tenant[key.tenant];
     t.tenant = key.tenant;
-    t.requests_a_minute = std::max(t.requests_a_minute, key.requests_per_minute);
-    t.tokens_a_day = std::max(t.tokens_a_day, key.tokens_per_day);
-    t.counts_tokens = t.counts_tokens || key.tokens_per_day != 0;
-    t.models = key.of_tenant.per_model;  // the same list for all its keys
+    t.requests_a_minute = key.of_tenant.requests_per_minute;  // the same for all its keys, as the next two
+    t.tokens_a_day = key.of_tenant.tokens_per_day;
+    t.models = key.of_tenant.per_model;
   }
   const auto counts_tokens = [](const model_quota &q) { return q.tokens_per_day != 0; };
   for (auto &[name, t] : by_tenant)
-    if (t.models) t.counts_tokens = t.counts_tokens || std::any_of(t.models->begin(), t.models->end(), counts_tokens);
+    t.counts_tokens = t.tokens_a_day != 0 || (t.models && std::any_of(t.models->begin(), t.models->end(), counts_tokens));
   for (const day_record &r : days_.rows())
     if (const auto t = by_tenant.find(std::string_view(r.budget).substr(0, r.budget.find('\0'))); t != by_tenant.end()) {
       uint64_t &used = t->second.used_today;
@@ -100,19 +101,20 @@ bool quota_use::take_request(refusal &why) {
 
 bool quota_use::take_request(std::string_view model, uint64_t agents, refusal &why) {
   if (!who_->per_model_quota || agents == 0) return true;
-  const std::optional<model_quota> q = shared_quota(*who_, model);
+  const std::optional<model_limits> q = shared_quota(*who_, model);
   if (!q || q->requests_per_minute_per_replica == 0) return true;
   uint64_t all = 0;
   if (__builtin_mul_overflow(q->requests_per_minute_per_replica, agents, &all)) all = UINT64_MAX;
-  return take_request_of(bucket_of(*who_, model), all, " to the model '" + std::string(model) + "'", why);
+  return take_request_of(bucket_of(*who_, model), all, model, why);
 }
 
-bool quota_use::take_request_of(std::string_view bucket, uint64_t a_minute, const std::string &whose, refusal &why) {
+bool quota_use::take_request_of(std::string_view bucket, uint64_t a_minute, std::string_view model, refusal &why) {
   const request_rate::answer a = book_.requests().take(bucket, a_minute);
   requests_ = {a_minute, a.remaining, seconds(a.full_ns)};
   if (a.allowed) return true;
-  why = {refused_by::b4_rpm, over_rate, "the limit of " + std::to_string(a_minute) + " requests a minute" + whose + " is reached",
-         std::max<uint64_t>(1, seconds(a.retry_ns))};
+  std::string words = "the limit of " + std::to_string(a_minute) + " requests a minute";
+  if (!model.empty()) words += " to the model '" + std::string(model) + "'";
+  why = {refused_by::b4_rpm, over_rate, words + " is reached", std::max<uint64_t>(1, seconds(a.retry_ns))};
   return false;
 }
 
@@ -121,7 +123,7 @@ void quota_use::no_quota() { requests_ = {0, 0, no_quota_retry_s}; }
 bool quota_use::take_tokens(std::string_view model, uint64_t prompt, uint64_t declared, refusal &why) {
   const client_key &key = *who_;
   if (key.per_model_quota) {
-    const std::optional<model_quota> q = shared_quota(key, model);
+    const std::optional<model_limits> q = shared_quota(key, model);
     if (!q || q->tokens_per_day == 0) return true;
     budget_ = bucket_of(key, model);
     day_limit_ = q->tokens_per_day;

@@ -86,7 +86,7 @@ class quota_use {
   std::string header_lines();
 
  private:
-  bool take_request_of(std::string_view bucket, uint64_t a_minute, const std::string &whose, refusal &why);
+  bool take_request_of(std::string_view bucket, uint64_t a_minute, std::string_view model, refusal &why);  // model: "" = a flat limit
 
   quota_book &book_;
   const caller who_;

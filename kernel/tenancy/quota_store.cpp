@@ -13,14 +13,14 @@ namespace hive::tenancy {
 
 namespace {
 
-constexpr std::string_view prefix = "quotaTPD:";
+constexpr std::string_view quota_prefix = "quotaTPD:";
 constexpr size_t value_bytes = 8;
 constexpr uint64_t told_every_ns = 60 * ns_per_s;
 
 }  // namespace
 
 std::string quota_record_key(const day_record &r) {
-  std::string key(prefix);
+  std::string key(quota_prefix);
   key += r.budget;
   key += ':';
   key += std::to_string(r.day);
@@ -34,11 +34,11 @@ std::string quota_record_value(uint64_t used) {
 }
 
 std::optional<day_record> quota_record(std::string_view key, std::string_view value) {
-  if (!key.starts_with(prefix) || value.size() != value_bytes) return std::nullopt;
+  if (!key.starts_with(quota_prefix) || value.size() != value_bytes) return std::nullopt;
   const size_t colon = key.rfind(':');
-  if (colon < prefix.size()) return std::nullopt;  // the prefix's own
+  if (colon < quota_prefix.size()) return std::nullopt;  // the prefix's own
   day_record r;
-  r.budget = key.substr(prefix.size(), colon - prefix.size());
+  r.budget = key.substr(quota_prefix.size(), colon - quota_prefix.size());
   const std::string_view day = key.substr(colon + 1);
   const auto [end, error] = std::from_chars(day.data(), day.data() + day.size(), r.day);
   if (error != std::errc() || end != day.data() + day.size()) return std::nullopt;
@@ -79,7 +79,7 @@ void quota_store::read(fleet::storage_client &client) {
   std::vector<day_record> found;
   const uint64_t today = days_.today();
   uint64_t unread = 0;
-  const status s = client.scan(prefix, [&](std::string_view key, std::string_view value) {
+  const status s = client.scan(quota_prefix, [&](std::string_view key, std::string_view value) {
     auto record = quota_record(key, value);
     if (!record) ++unread;
     else if (record->day == today) found.push_back(*std::move(record));

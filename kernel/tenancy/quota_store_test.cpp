@@ -3,51 +3,18 @@
 #include <gtest/gtest.h>
 
 #include <future>
-#include <map>
-#include <mutex>
+
+#include "fleet/map_store.hpp"
 
 namespace hive::tenancy {
 namespace {
 
 using namespace std::string_literals;
 
-// A store in a map; can be told to fail.
-struct map_store {
-  std::mutex mutex;
-  std::map<std::string, std::pair<std::string, uint64_t>> records;  // and when each expires
-  bool fail_reads = false, fail_writes = false;
-  int writes = 0;
-
-  static map_store &of(void *self) { return *static_cast<map_store *>(self); }
-  static std::string text(hive_bytes b) { return {reinterpret_cast<const char *>(b.ptr), b.len}; }
-  static hive_bytes bytes(const std::string &s) { return {reinterpret_cast<const uint8_t *>(s.data()), s.size()}; }
-  static hive_status open(void *, const hive_error_sink *) noexcept { return HIVE_OK; }
-  static void close(void *) noexcept {}
-  static hive_status get(void *, hive_bytes, uint64_t, const hive_visitor *) noexcept { return HIVE_NOT_FOUND; }
-  static hive_status scan(void *self, hive_bytes prefix, uint64_t, const hive_visitor *v) noexcept {
-    const std::lock_guard lock(of(self).mutex);
-    if (of(self).fail_reads) return HIVE_E_UNAVAILABLE;
-    for (const auto &[key, record] : of(self).records)
-      if (key.starts_with(text(prefix)) && v->visit(v->ctx, bytes(key), bytes(record.first), record.second) != 0) break;
-    return HIVE_OK;
-  }
-  static hive_status write(void *self, hive_write *const *ops, size_t count, uint64_t, const hive_error_sink *) noexcept {
-    const std::lock_guard lock(of(self).mutex);
-    if (of(self).fail_writes) return HIVE_E_EXHAUSTED;
-    ++of(self).writes;
-    for (size_t i = 0; i < count; ++i) {
-      if (ops[i]->op == HIVE_WRITE_PUT) of(self).records[text(ops[i]->key)] = {text(ops[i]->value), ops[i]->expires_unix_ms};
-      else of(self).records.erase(text(ops[i]->key));
-    }
-    return HIVE_OK;
-  }
-  static constexpr hive_storage_vtable table{sizeof(hive_storage_vtable), 0, open, close, get, scan, write, nullptr, nullptr};
-};
-
 struct kept : ::testing::Test {
   manual_clock clock;
-  map_store store;
-  fleet::storage_thread thread{{&map_store::table, &store}};
+  fleet::map_store store;
+  fleet::storage_thread thread{{&fleet::map_store::table, &store}};
   day_budgets days{clock};
   quota_store quotas{thread, days, clock};
   day_charge charge;

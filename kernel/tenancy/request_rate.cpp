@@ -18,12 +18,6 @@ uint64_t until(double tokens, double a_minute) {
 
 }  // namespace
 
-void request_rate::bucket::fill(uint64_t now_ns) {
-  if (now_ns <= at_ns) return;
-  tokens = std::min(most, tokens + static_cast<double>(now_ns - at_ns) / minute_ns * a_minute);
-  at_ns = now_ns;
-}
-
 uint64_t request_rate::burst(uint64_t a_minute) const {
   if (burst_seconds_ == 0 || burst_seconds_ >= 60) return a_minute;
   // Split so that no limit, however large, overflows.
@@ -36,8 +30,8 @@ request_rate::answer request_rate::take(std::string_view name, uint64_t a_minute
   const uint64_t now = clock_.now();
   const std::lock_guard guard(mutex_);
   auto found = buckets_.find(name);
-  if (found == buckets_.end()) found = buckets_.emplace(std::string(name), bucket{most, rate, most, now}).first;
-  bucket &b = found->second;
+  if (found == buckets_.end()) found = buckets_.emplace(std::string(name), token_bucket{most, rate, most, now}).first;
+  token_bucket &b = found->second;
   b.fill(now);
   b.a_minute = rate;
   b.most = most;  // what is above a smaller one goes when the bucket fills next
@@ -52,12 +46,7 @@ request_rate::answer request_rate::take(std::string_view name, uint64_t a_minute
 
 size_t request_rate::sweep() {
   const std::lock_guard guard(mutex_);
-  const uint64_t now = clock_.now();
-  return std::erase_if(buckets_, [now](const auto &each) {
-    bucket b = each.second;
-    b.fill(now);
-    return b.tokens >= b.most;
-  });
+  return std::erase_if(buckets_, [now = clock_.now()](const auto &each) { return each.second.full(now); });
 }
 
 size_t request_rate::size() const {

@@ -12,7 +12,8 @@
 #include <unordered_map>
 
 #include "base/clock.hpp"
-#include "tenancy/token_estimator.hpp"
+#include "base/text.hpp"
+#include "tenancy/token_bucket.hpp"
 
 namespace hive::tenancy {
 
@@ -36,16 +37,10 @@ class request_rate {
   size_t size() const;
 
  private:
-  struct bucket {
-    double tokens, a_minute, most;
-    uint64_t at_ns;
-    void fill(uint64_t now_ns);
-  };
-
   const clock_source &clock_;
   const uint64_t burst_seconds_;
   mutable std::mutex mutex_;
-  std::unordered_map<std::string, bucket, text_hash, std::equal_to<>> buckets_;
+  std::unordered_map<std::string, token_bucket, text_hash, std::equal_to<>> buckets_;
 };
 
 }  // namespace hive::tenancy

@@ -15,13 +15,9 @@
 #include <string_view>
 #include <unordered_map>
 
-namespace hive::tenancy {
+#include "base/text.hpp"
 
-// Lookup by a view without a copy.
-struct text_hash {
-  using is_transparent = void;
-  size_t operator()(std::string_view s) const { return std::hash<std::string_view>{}(s); }
-};
+namespace hive::tenancy {
 
 // One model's ratio at one moment.
 struct token_ratio {

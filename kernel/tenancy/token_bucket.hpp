@@ -1,0 +1,28 @@
+// A bucket of tokens that fills with time: `a_minute` / 60 a second, never above `most`. Plain arithmetic, no lock; time is the
+// monotonic clock's. Who changes a limit lets it fill at the old one first.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "base/clock.hpp"
+
+namespace hive::tenancy {
+
+struct token_bucket {
+  double tokens, a_minute, most;
+  uint64_t at_ns;                  // filled until then
+
+  void fill(uint64_t now_ns) {
+    if (now_ns <= at_ns) return;
+    tokens = std::min(most, tokens + static_cast<double>(now_ns - at_ns) / (60.0 * static_cast<double>(ns_per_s)) * a_minute);
+    at_ns = now_ns;
+  }
+  bool full(uint64_t now_ns) const {
+    token_bucket then = *this;
+    then.fill(now_ns);
+    return then.tokens >= most;
+  }
+};
+
+}  // namespace hive::tenancy
