@@ -16,9 +16,12 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Line:
-    """A port that forwards to another. `mode`: forward | stall (takes nothing more) | swallow (takes all, passes nothing on)."""
+    """A port that forwards to another. `mode`: forward | stall (takes nothing more) | swallow (takes all, passes nothing on).
 
-    def __init__(self, to):
+    With `keep`, `sent` has the pieces that came from who dialled, a list a connection.
+    """
+
+    def __init__(self, to, keep=False):
         host, port = to.rsplit(":", 1)
         self.to = (host, int(port))
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=64)
@@ -26,6 +29,7 @@ class Line:
         self.mode = {"up": "forward", "down": "forward"}  # up: from who dialled
         self.accepted = []      # when
         self.pairs = []
+        self.keep, self.sent = keep, []
         threading.Thread(target=self._accept, daemon=True).start()
 
     def cut(self, mode, *ways):
@@ -61,10 +65,13 @@ class Line:
                 near.close()
                 continue
             self.pairs.append((near, far))
-            threading.Thread(target=self._pass, args=(near, far, "up"), daemon=True).start()
+            pieces = [] if self.keep else None
+            if self.keep:
+                self.sent.append(pieces)
+            threading.Thread(target=self._pass, args=(near, far, "up", pieces), daemon=True).start()
             threading.Thread(target=self._pass, args=(far, near, "down"), daemon=True).start()
 
-    def _pass(self, a, b, way):
+    def _pass(self, a, b, way, pieces=None):
         try:
             while True:
                 while self.mode[way] == "stall":
@@ -77,6 +84,8 @@ class Line:
                 data = a.recv(65536)
                 if not data:
                     break
+                if pieces is not None:
+                    pieces.append(data)
                 if self.mode[way] == "forward":
                     b.sendall(data)
         except (OSError, ValueError):

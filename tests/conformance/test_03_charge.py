@@ -1,7 +1,6 @@
 """Row 3: load is charged with the choice, on every route that reaches an engine, and nothing but the request's end takes it back."""
 import signal
 import threading
-import time
 
 import pytest
 

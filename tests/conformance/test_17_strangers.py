@@ -2,66 +2,19 @@
 
 (The HTTP half is ../e2e/test_hostile.py. What an agent that knows the secret may send is link_session.* and its fuzz target.)
 """
-import os
 import socket
-import threading
 
 import httpx
 
+from cable import Line
 from conftest import wait_for
-
-
-def memory_kib(process):
-    with open(f"/proc/{process.pid}/status") as f:
-        return next(int(line.split()[1]) for line in f if line.startswith("VmRSS"))
-
-
-def descriptors(process):
-    return len(os.listdir(f"/proc/{process.pid}/fd"))
-
-
-class Recorder:
-    """A port that forwards to another and keeps what was sent there, a list a connection."""
-
-    def __init__(self, to):
-        host, port = to.rsplit(":", 1)
-        self.to, self.sent = (host, int(port)), []
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.address = "127.0.0.1:%d" % self.listener.getsockname()[1]
-        threading.Thread(target=self.accept, daemon=True).start()
-
-    def accept(self):
-        while True:
-            try:
-                near, _ = self.listener.accept()
-                far = socket.create_connection(self.to)
-            except OSError:
-                return
-            pieces = []
-            self.sent.append(pieces)
-            threading.Thread(target=self.carry, args=(near, far, pieces), daemon=True).start()
-            threading.Thread(target=self.carry, args=(far, near, []), daemon=True).start()
-
-    @staticmethod
-    def carry(a, b, pieces):
-        try:
-            while data := a.recv(65536):
-                pieces.append(data)
-                b.sendall(data)
-        except OSError:
-            pass
-        for s in (a, b):
-            try:
-                s.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
 
 
 def test_what_an_agent_has_sent_says_nothing_when_it_is_sent_again(stack):
     """Naive variant: a proof that is good for ever, or for any connection: whoever has listened once is an agent."""
     stack.engine = stack.start_engine("--model", "sim-model")
     stack.start_router("--remove-after", "2s", "--unhealthy-after", "1s", "--heartbeat-interval", "200ms", "--health-check-interval", "200ms")
-    line = Recorder(stack.link)
+    line = Line(stack.link, keep=True)
     agent = stack.start_agent(stack.engine, link=line.address)
     assert stack.chat(max_tokens=1).status_code == 200
     registered = stack.router.log().count(" registered: engine ")
@@ -69,7 +22,7 @@ def test_what_an_agent_has_sent_says_nothing_when_it_is_sent_again(stack):
     wait_for("it is gone", lambda: stack.chat(max_tokens=1).status_code in (404, 503), limit=20)
     recorded = [pieces for pieces in line.sent if pieces]
     assert recorded and sum(map(len, recorded[0])) > 500, "hello, proof and a request's answer were recorded"
-    before = descriptors(stack.router)
+    before = stack.router.descriptors()
     host, port = stack.link.rsplit(":", 1)
     for _ in range(5):
         for pieces in recorded:
@@ -85,34 +38,22 @@ def test_what_an_agent_has_sent_says_nothing_when_it_is_sent_again(stack):
     assert stack.chat(max_tokens=1).status_code in (404, 503)
     assert not [row for row in stack.table().values() if row["status"]["routable"]]
     assert stack.router.log().count(" registered: engine ") == registered and stack.router.child.poll() is None
-    wait_for("nothing is left of it", lambda: descriptors(stack.router) <= before + 2)
-    line.listener.close()
+    wait_for("nothing is left of it", lambda: stack.router.descriptors() <= before + 2)
+    line.close()
 
 
-def test_agents_without_the_secret_get_nowhere_and_disturb_nobody(simple):
+def test_agents_without_the_secret_get_nowhere_and_disturb_nobody(simple, load_of):
     """Naive variant: a peer is given a record, or a place in the table, before it has proved anything."""
-    before, rss = descriptors(simple.router), memory_kib(simple.router)
+    before, rss = simple.router.descriptors(), simple.router.memory_kib()
     strangers = [simple.start_agent(simple.engine, identity=f"stranger-{n}.key", secret=f"{n}" * 40, wait=False) for n in range(5)]
-    stop, bad = threading.Event(), []
-
-    def load():
-        while not stop.is_set():
-            answer = simple.chat(max_tokens=1)
-            if answer.status_code != 200:
-                bad.append(answer.text)
-
-    worker = threading.Thread(target=load)
-    worker.start()
-    try:
-        for stranger in strangers:
-            wait_for("it is told no", lambda s=stranger: "secret" in s.log().lower(), limit=20)
-    finally:
-        stop.set()
-        worker.join()
-    assert not bad
+    load = load_of(clients=2)
+    for stranger in strangers:
+        wait_for("it is told no", lambda s=stranger: "secret" in s.log().lower(), limit=20)
+    load.more()
+    load.stop()
     assert list(simple.table()) == [simple.agent.peer_id]
     assert not any(stranger.peer_id in httpx.get(simple.metrics_url).text for stranger in strangers)
     for stranger in strangers:
         stranger.kill()
-    wait_for("nothing is left of them", lambda: descriptors(simple.router) <= before + 4, limit=20)
-    assert memory_kib(simple.router) - rss < 20_000
+    wait_for("nothing is left of them", lambda: simple.router.descriptors() <= before + 4, limit=20)
+    assert simple.router.memory_kib() - rss < 20_000

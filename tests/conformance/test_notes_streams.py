@@ -162,11 +162,7 @@ def test_a_stream_has_no_limit_in_total(stack, engines):
 
     engine.answer = answer
 
-    def memory():
-        with open(f"/proc/{stack.router.pid}/status") as f:
-            return next(int(line.split()[1]) for line in f if line.startswith("VmHWM"))
-
-    before = memory()
+    before = stack.router.memory_kib("VmHWM")
     total, tail = 0, b""
     with Client(stack, stream=True) as client:
         while not tail.endswith(b"0\r\n\r\n"):
@@ -175,7 +171,7 @@ def test_a_stream_has_no_limit_in_total(stack, engines):
             total += len(piece)
             tail = (tail + piece)[-1000:]
     assert total > 100 << 20 and b"[DONE]" in tail
-    assert memory() - before < 30_000
+    assert stack.router.memory_kib("VmHWM") - before < 30_000
     wait_for("everything is returned", lambda: at_rest(stack))
 
 

@@ -3,10 +3,10 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <future>
 #include <thread>
 
+#include "base/test_wait.hpp"
 #include "link/link_bench_test.hpp"
 
 namespace hive::link::testing {
@@ -137,11 +137,7 @@ class threaded_bench {
     return std::all_of(w.clients.begin(), w.clients.end(), [holds](const auto &c) { return holds(*c); });
   }
   static bool until(const std::function<bool()> &done, uint64_t ms = 20'000) {
-    for (const uint64_t limit = now_ns() + ms * ns_per_ms; !done();) {
-      if (now_ns() > limit) return false;
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-    return true;
+    return within_limit(done, ms);
   }
   // Both ends of every link hold the same streams (none), no slot is taken, and all credit is home.
   void expect_at_rest() {

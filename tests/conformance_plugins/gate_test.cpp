@@ -8,7 +8,7 @@ namespace hive::conformance {
 namespace {
 
 using testing::HasSubstr;
-constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+constexpr double no_number = std::numeric_limits<double>::quiet_NaN();
 
 struct expected_field {
   const char *name, *gate, *unit, *column;
@@ -77,7 +77,7 @@ TEST_P(gates, give_the_same_verdicts_for_the_same_input_within_bounds) {
     return;
   }
   std::vector<double> values(200);
-  for (size_t i = 0; i < values.size(); ++i) values[i] = i % 7 == 0 ? nan : static_cast<double>(i);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = i % 7 == 0 ? no_number : static_cast<double>(i);
   pool.set_all(values);
   const hive_request r = check::sample_request();
   std::vector<uint32_t> first(201, 0xABABABAB), again(201, 0xCDCDCDCD);
@@ -111,7 +111,7 @@ std::vector<uint32_t> srtt_verdicts(const std::vector<std::string> &rules, std::
 
 TEST(srtt_upper, compares_srtt_plus_k_times_rttvar) {
   // The estimator's worked numbers: 200/50 is 400 at k = 4, 800/1237.5 is 5750.
-  EXPECT_EQ(srtt_verdicts({R"({"gt": 400})"}, {200, 800, nan, 401, 400}, {50, 1237.5, 7, nan, 0}), (std::vector<uint32_t>{0, 2, 0, 2, 0}));
+  EXPECT_EQ(srtt_verdicts({R"({"gt": 400})"}, {200, 800, no_number, 401, 400}, {50, 1237.5, 7, no_number, 0}), (std::vector<uint32_t>{0, 2, 0, 2, 0}));
   EXPECT_EQ(srtt_verdicts({R"({"gt": 800, "k": 0})"}, {800, 801}, {1e9, 0}), (std::vector<uint32_t>{0, 2}));
   EXPECT_EQ(srtt_verdicts({R"({"gt": 1e6})", R"({"gt": 5, "k": 1})"}, {5, 4}, {1, 1}), (std::vector<uint32_t>{2, 0})) << "any rule violated";
   EXPECT_EQ(srtt_verdicts({R"({"gt": 100})"}, {200}, {}), (std::vector<uint32_t>{2})) << "a missing RTTVAR counts as 0";

@@ -14,6 +14,7 @@ import ssl
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 import httpx
@@ -85,6 +86,19 @@ class Process:
             return None
 
         return wait_for(f"{self.name} ready", line, limit)
+
+    def hangup(self, says):
+        """SIGHUP, and wait until its log has one line more with these words."""
+        before = self.log().count(says)
+        self.child.send_signal(signal.SIGHUP)
+        wait_for(f"{self.name} says: {says}", lambda: self.log().count(says) > before)
+
+    def descriptors(self):
+        return len(os.listdir(f"/proc/{self.pid}/fd"))
+
+    def memory_kib(self, what="VmRSS"):
+        with open(f"/proc/{self.pid}/status") as f:
+            return next(int(line.split()[1]) for line in f if line.startswith(what + ":"))
 
     def kill(self):
         if self.child.poll() is None:
@@ -210,6 +224,12 @@ class Stack:
         assert found, f"no series {name} {labels}"
         return total
 
+    def audit(self, path=None):
+        """The lines of an audit log so far; what comes behind the last newline is half a line that is being written."""
+        path = path or self.folder / "audit.jsonl"
+        text = path.read_text() if path.exists() else ""
+        return [json.loads(line) for line in text.split("\n")[:-1]]
+
     def chat(self, stream=False, model="sim-model", timeout=30, headers=None, **body):
         body = {"model": model, "messages": [{"role": "user", "content": "hello"}], "stream": stream, **body}
         return httpx.post(self.url + "/v1/chat/completions", json=body, timeout=timeout, headers=headers)
@@ -217,6 +237,41 @@ class Stack:
     def stop(self):
         for process in reversed(self.processes):
             process.kill()
+
+
+class Load:
+    """Clients that ask all the time; whoever gets anything but a whole answer is remembered."""
+
+    def __init__(self, stack, clients=4):
+        self.bad, self.served, self.over = [], 0, threading.Event()
+        # The first one's streams are long: they are under way while secrets change.
+        self.threads = [threading.Thread(target=self.run, args=(stack, i % 2 == 0, 300 if i == 0 else 3)) for i in range(clients)]
+        for t in self.threads:
+            t.start()
+
+    def run(self, stack, stream, tokens):
+        while not self.over.is_set():
+            try:
+                answer = stack.chat(max_tokens=tokens, stream=stream)
+            except Exception as error:  # of whatever kind: a thread that has ended would ask nothing more, and fail nothing
+                self.bad.append(repr(error))
+                continue
+            whole = answer.status_code == 200 and (not stream or answer.text.endswith("data: [DONE]\n\n"))
+            if whole:
+                self.served += 1
+            else:
+                self.bad.append(f"{answer.status_code} {answer.text[-300:]}")
+
+    def more(self, n=20):
+        before = self.served
+        wait_for("more is served", lambda: self.served >= before + n or self.bad)
+        assert not self.bad, self.bad[:3]
+
+    def stop(self):
+        self.over.set()
+        for t in self.threads:
+            t.join(30)
+        assert not self.bad, self.bad[:3]
 
 
 @pytest.fixture
@@ -244,3 +299,11 @@ def simple(stack):
     stack.start_router()
     stack.agent = stack.start_agent(stack.engine)
     return stack
+
+
+@pytest.fixture
+def load_of(stack):
+    running = []
+    yield lambda **kw: running.append(Load(stack, **kw)) or running[-1]
+    for each in running:
+        each.over.set()

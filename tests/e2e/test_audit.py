@@ -10,7 +10,6 @@ import os
 import re
 import signal
 import socket
-import threading
 import time
 
 import httpx

@@ -7,7 +7,6 @@ role that is looked at on some routes only, a raw key in the database or a log.
 import datetime
 import hashlib
 import json
-import signal
 
 import httpx
 import openai
@@ -42,12 +41,6 @@ def serve(stack, *args, env=None):
     return stack
 
 
-def hup(stack, said):
-    before = stack.router.log().count(said)
-    stack.router.child.send_signal(signal.SIGHUP)
-    wait_for(said, lambda: stack.router.log().count(said) > before)
-
-
 def test_a_key_opens_with_the_200_and_closes_with_the_next_one_on_every_worker(stack):
     serve(stack, "--workers", "3")
     assert status(stack, ONE) == 401 and status(stack, ADMIN_KEY) == 401
@@ -70,7 +63,7 @@ def test_the_openai_sdk_is_let_in_as_the_entry_says(stack):
         client.chat.completions.create(model="other", messages=[{"role": "user", "content": "hello"}])
     series = {"tenant_id": "acme", "key_id": "acme/prod"}
     assert stack.metric("hivenet_router_tenant_requests_success_total", model="sim-model", **series) == 1
-    lines = lambda: [json.loads(line) for line in (stack.folder / "audit.jsonl").read_text().splitlines() if '"log_type":"audit"' in line]
+    lines = lambda: [line for line in stack.audit() if line["log_type"] == "audit"]
     wait_for("the audit line", lambda: any((line["tenant_id"], line["key_id"], line["status_code"]) == ("acme", "acme/prod", 200) for line in lines()))
     client.api_key = TWO
     with pytest.raises(openai.AuthenticationError):
@@ -200,10 +193,10 @@ def test_a_reload_changes_admin_keys_alone_and_never_the_mode(stack):
     stack.start_router("--auth-config-file", auth, "--admin-api-keys-file", admins, env={"HIVENET_ROUTER_ADMIN_API_KEYS": ""})
     assert put(stack, "k", "1", ONE).status_code == 200
     admins.write_text(ADMIN_KEY + "\n" + later + "\n")  # both for a while
-    hup(stack, "2 admin key(s) loaded")
+    stack.router.hangup("2 admin key(s) loaded")
     assert [stack.admin("/admin/health", key=key).status_code for key in (ADMIN_KEY, later)] == [200, 200]
     admins.write_text(later + "\n")
-    hup(stack, "1 admin key(s) loaded")
+    stack.router.hangup("1 admin key(s) loaded")
     assert [stack.admin("/admin/health", key=key).status_code for key in (ADMIN_KEY, later)] == [401, 200]
     kept = "the client keys stay as they were"
     bad = [(auth, "api: {mode: none}\n"), (auth, ""), (auth, "api: ["), (admins, "short\n"), (admins, ""), (admins, later + "\nro:" + later + "\n"),
@@ -211,7 +204,7 @@ def test_a_reload_changes_admin_keys_alone_and_never_the_mode(stack):
     for path, text in bad:
         before = path.read_text()
         path.write_text(text)
-        hup(stack, kept)
+        stack.router.hangup(kept)
         assert stack.admin("/admin/api-keys/version", key=later).json() == {"version": "1", "count": 1}, text
         assert status(stack, ONE) == 200
         path.write_text(before)
@@ -227,13 +220,13 @@ def test_static_keys_are_neither_opened_nor_made_dynamic_by_a_reload_but_for_a_w
     stack.start_router("--auth-config-file", auth)
     for text in ("", "api: {}\n", "api: {mode: dynamic}\n"):
         auth.write_text(text)
-        hup(stack, "the client keys stay as they were")
+        stack.router.hangup("the client keys stay as they were")
         assert (status(stack, ONE), status(stack, TWO)) == (200, 401), text
     auth.write_text("api: {mode: none}\n")
-    hup(stack, "open to everybody from now on")
+    stack.router.hangup("open to everybody from now on")
     wait_for("open", lambda: status(stack, TWO) == 200)
     auth.write_text(listed)
-    hup(stack, "1 client key(s) loaded")
+    stack.router.hangup("1 client key(s) loaded")
     wait_for("closed again", lambda: status(stack, TWO) == 401)
 
 

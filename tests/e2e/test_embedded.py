@@ -4,7 +4,6 @@ import http.server
 import json
 import pathlib
 import re
-import shlex
 import subprocess
 import sys
 import threading

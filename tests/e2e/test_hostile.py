@@ -54,15 +54,6 @@ def status(answer):
     return int(answer[9:12]) if answer.startswith(b"HTTP/1.1 ") else None
 
 
-def memory_kib(process):
-    with open(f"/proc/{process.pid}/status") as f:
-        return next(int(line.split()[1]) for line in f if line.startswith("VmRSS"))
-
-
-def descriptors(process):
-    return len(os.listdir(f"/proc/{process.pid}/fd"))
-
-
 def settled(stack):
     health = stack.admin("/admin/health").json()
     lines = stack.metrics()
@@ -352,7 +343,7 @@ def test_slow_senders_are_bounded_and_keep_nobody_waiting(stack):
     stack.engine = stack.start_engine()
     stack.start_router("--request-timeout", "4s")
     stack.agent = stack.start_agent(stack.engine)
-    before = memory_kib(stack.router)
+    before = stack.router.memory_kib()
     began = {}  # each by itself: with TLS eighty handshakes take their time
 
     def slow(data):
@@ -390,7 +381,7 @@ def test_slow_senders_are_bounded_and_keep_nobody_waiting(stack):
         assert status(late[s]) == 408 and refusal(late[s])["code"] == "request_invalid" and 3 < took[s] < 9, late[s]
     for s in heads + bodies:
         s.close()
-    assert memory_kib(stack.router) - before < 30_000
+    assert stack.router.memory_kib() - before < 30_000
     wait_for("everything is returned", lambda: settled(stack))
 
 
@@ -405,7 +396,7 @@ def test_nothing_after_a_bad_head_is_a_request(simple):
 def test_a_client_that_asks_and_never_reads_costs_little(simple, page):
     """Naive variant: answers are made as fast as requests come and kept until they are taken."""
     path = b"/v1/models" if page == "client" else b"/metrics"
-    before = memory_kib(simple.router)
+    before = simple.router.memory_kib()
     with connect(simple, receive_buffer=4096) if page == "client" else socket.socket() as s:
         if page == "metrics":
             s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -424,7 +415,7 @@ def test_a_client_that_asks_and_never_reads_costs_little(simple, page):
                 refused += 1
                 time.sleep(0.02)
         assert refused == 20, "it takes requests without end"
-        assert memory_kib(simple.router) - before < 30_000
+        assert simple.router.memory_kib() - before < 30_000
         assert simple.chat(max_tokens=1).status_code == 200
 
 
@@ -482,7 +473,7 @@ ANSWERS = {
 def test_engines_that_answer_nonsense_are_told_apart(scripted):
     """Naive variant: the engine is trusted: its framing, its fields, its statuses, its lengths go to the client, or take the agent down.
     """
-    memory = memory_kib(scripted.router)
+    memory = scripted.router.memory_kib()
     for name, (answer, wanted) in ANSWERS.items():
         scripted.engine.answer = answer
         for stream in (False, True):
@@ -496,7 +487,7 @@ def test_engines_that_answer_nonsense_are_told_apart(scripted):
     scripted.engine.answer = sends(OK + b"Content-Length: 2\r\nConnection: x-hop\r\nX-Hop: 1\r\nX-Request-ID: evil\r\n\r\n{}")
     said = ask(scripted, post(chat_body()))
     assert status(said) == 200 and b"X-Hop" not in said and b"evil" not in said
-    assert memory_kib(scripted.router) - memory < 30_000
+    assert scripted.router.memory_kib() - memory < 30_000
     scripted.engine.answer = sends(OK + b"Content-Length: 2\r\n\r\n{}")
     assert status(ask(scripted, post(chat_body()))) == 200, "it still serves"
     wait_for("everything is returned", lambda: settled(scripted))
@@ -515,7 +506,7 @@ def test_strangers_on_the_link_port_disturb_no_agent(simple):
     """Naive variant: a peer has a place, buffers and a descriptor before it has proved anything."""
     host, port = simple.link.split(":")
     greeting = bytes.fromhex("ff00000000000000017f0300")
-    before = descriptors(simple.router)
+    before = simple.router.descriptors()
     for data in (GET + b"\r\n", bytes.fromhex("16030100a5010000a10303") + b"x" * 160, b"\0" * 5000, b"\xff" * 100_000,
                  greeting + b"NULL" + b"\0" * 60, greeting + b"PLAIN" + b"\0" * 60, greeting + b"CURVE" + b"\0" * 1000, b""):
         with socket.create_connection((host, int(port))) as s:
@@ -532,7 +523,7 @@ def test_strangers_on_the_link_port_disturb_no_agent(simple):
     simple.start_agent(simple.engine, identity="second.key")
     for s in half:
         s.close()
-    wait_for("nothing is left of them", lambda: descriptors(simple.router) <= before + 4)
+    wait_for("nothing is left of them", lambda: simple.router.descriptors() <= before + 4)
     assert len(simple.table()) == 2
 
 
@@ -541,13 +532,13 @@ def test_streams_that_nobody_reads_cost_little_and_hinder_no_other(stack):
     stack.engine = stack.start_engine("--step-ms", "5", "--kv-tokens", "100000000", "--max-num-seqs", "128", "--word", " " + "w" * 500)
     stack.start_router()
     stack.agent = stack.start_agent(stack.engine, "--capacity", "100")
-    before = memory_kib(stack.router), memory_kib(stack.agent)
+    before = stack.router.memory_kib(), stack.agent.memory_kib()
     unread = [connect(stack, post(chat_body(True, max_tokens=100_000)), receive_buffer=4096) for _ in range(20)]
     wait_for("they run", lambda: stack.engine.state()["running"] == 20)
     read = [connect(stack, post(chat_body(True, max_tokens=200))) for _ in range(25)]
     for s in read:
         assert b"data: [DONE]" in read_all(s)
-    assert memory_kib(stack.router) - before[0] < 40_000 and memory_kib(stack.agent) - before[1] < 40_000
+    assert stack.router.memory_kib() - before[0] < 40_000 and stack.agent.memory_kib() - before[1] < 40_000
     for s in unread:
         s.close()
     wait_for("everything is returned", lambda: settled(stack))
@@ -560,7 +551,7 @@ def test_five_hundred_clients_that_leave_anywhere_leave_nothing(stack):
     stack.start_router()
     stack.agent = stack.start_agent(stack.engine, "--capacity", "40")
     assert stack.chat(max_tokens=1).status_code == 200
-    before = descriptors(stack.router), descriptors(stack.agent), memory_kib(stack.router)
+    before = stack.router.descriptors(), stack.agent.descriptors(), stack.router.memory_kib()
     for i in range(500):
         wire = post(chat_body(i % 2 == 0, max_tokens=2000))
         s = connect(stack, wire[: len(wire) * (i % 7 + 1) // 7])
@@ -571,9 +562,9 @@ def test_five_hundred_clients_that_leave_anywhere_leave_nothing(stack):
         s.close()
     wait_for("everything is returned", lambda: settled(stack))
     wait_for("no request runs on", lambda: stack.engine.state()["running"] == 0)
-    wait_for("the router's descriptors are closed", lambda: descriptors(stack.router) <= before[0] + 2)
-    assert descriptors(stack.agent) <= before[1] + 41, "kept connections to the engine, at most one a slot"
-    assert memory_kib(stack.router) - before[2] < 30_000
+    wait_for("the router's descriptors are closed", lambda: stack.router.descriptors() <= before[0] + 2)
+    assert stack.agent.descriptors() <= before[1] + 41, "kept connections to the engine, at most one a slot"
+    assert stack.router.memory_kib() - before[2] < 30_000
     counted = stack.metric("hivenet_router_routing_requests_finished_total")
     gone = stack.metric("hivenet_router_routing_requests_finished_total", outcome="client_gone")
     assert stack.metric("hivenet_router_routing_requests_finished_total", outcome="completed") + gone == counted

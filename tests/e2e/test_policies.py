@@ -4,7 +4,6 @@ The naive variants these fail on: a policy kept in memory alone, an answer befor
 files that win over what was written after them, an alias that is replaced wherever its text stands or that keys and policies see.
 """
 import hashlib
-import json
 import os
 import signal
 import subprocess
@@ -30,12 +29,6 @@ def put(stack, text, name=None, **kw):
 def reloads(stack, trigger, result):
     return sum(v for k, v in stack.metrics().items() if k.startswith("hivenet_router_policy_reload_total{")
                and f'trigger="{trigger}"' in k and f'result="{result}"' in k)
-
-
-def sighup(stack, words):
-    before = stack.router.log().count(words)
-    stack.router.child.send_signal(signal.SIGHUP)
-    wait_for(f"the log says {words}", lambda: stack.router.log().count(words) > before)
 
 
 def test_the_api_shows_writes_and_deletes_policies_as_the_sheet_says(simple):
@@ -129,12 +122,12 @@ def test_a_folder_is_read_again_file_by_file(stack):
     (folder / "late.yaml").unlink()
     (folder / "sim.yaml").write_text("[not-a-map")
     (folder / "_default.yaml").write_text(NOBODY)
-    sighup(stack, "a policy document stays as it was")
+    stack.router.hangup("a policy document stays as it was")
     assert stack.chat().status_code == 200 and stack.admin("/admin/policy").json()["routing_policy"]["match"] == {"region": "nowhere"}
     (folder / "sim.yaml").unlink()
-    sighup(stack, "policy loaded")
+    stack.router.hangup("policy loaded")
     assert stack.chat().status_code == 503
-    sighup(stack, "no policy file has changed")
+    stack.router.hangup("no policy file has changed")
     assert (reloads(stack, "sighup", "error"), reloads(stack, "sighup", "success")) == (1, 1)
 
 
@@ -202,8 +195,7 @@ def test_an_alias_is_its_model_for_keys_policies_engine_and_audit(stack):
     own = body.replace(b'"model" : "gpt-4o"', b'"model" : "sim-model"')
     asked = own.replace(b'"x":1.50', b'"stream":true').replace(b"{", b'{"stream_options":{"include_usage":true},', 1)
     assert [r["body_sha256"] for r in engine.requests()[-2:]] == [hashlib.sha256(b).hexdigest() for b in (own, asked)]
-    audit = stack.folder / "audit.jsonl"
-    found = wait_for("audit", lambda: [l for l in map(json.loads, audit.read_text().splitlines()) if l.get("alias")])
+    found = wait_for("audit", lambda: [l for l in stack.audit() if l.get("alias")])
     assert {(l["model"], l["alias"]) for l in found} == {("sim-model", "gpt-4o")}
     refused = stack.chat(model="denied", headers=bearer(ACME))
     assert refused.status_code == 403
@@ -215,7 +207,7 @@ def test_an_alias_is_its_model_for_keys_policies_engine_and_audit(stack):
 
     config = stack.folder / "router.yaml"
     config.write_text("model_aliases: {fast: fast}\n")
-    sighup(stack, "the model aliases stay as they were")
+    stack.router.hangup("the model aliases stay as they were")
     assert stack.chat(model="fast", headers=bearer(ACME)).status_code == 200
     config.write_text("model_aliases: {quick: sim-model}\n")
     stack.router.child.send_signal(signal.SIGHUP)

@@ -86,7 +86,7 @@ def audited(s, request_id):
     request_id = request_id if isinstance(request_id, str) else request_id["X-Request-ID"]
 
     def line():
-        found = [json.loads(text) for text in (s.folder / "audit.jsonl").read_text().splitlines() if request_id in text]
+        found = [line for line in s.audit() if line["request_id"] == request_id]
         return found and found[0]
 
     return wait_for(f"audit line of {request_id}", line)

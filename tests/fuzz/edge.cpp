@@ -89,12 +89,6 @@ std::vector<int> serve(std::string_view wire, uint8_t how, Cut &&next_size) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  fuzz::input in(data, size);
-  const uint8_t how = in.byte(), seed = in.byte();
-  const std::string_view wire = in.rest();
-  const auto whole = serve(wire, how, [&] { return size_t{60'000}; });
-  fuzz::cuts cut(seed);
-  const auto pieces = serve(wire, how, [&] { return cut.next(); });
-  must(whole == pieces, "the same statuses however the bytes are cut");
+  fuzz::same_however_cut(data, size, [](auto... with) { return serve(with...); }, "the same statuses however the bytes are cut");
   return 0;
 }

@@ -81,4 +81,17 @@ class cuts {
   uint32_t state_;
 };
 
+// serve(wire, how, next) puts the wire through what is tested in pieces of next() bytes; what comes of it is the same in large
+// pieces and in those of a seed. The input is `how`, the seed, the wire.
+template <class Serve>
+void same_however_cut(const uint8_t *data, size_t size, Serve serve, const char *property) {
+  input in(data, size);
+  const uint8_t how = in.byte(), seed = in.byte();
+  const std::string_view wire = in.rest();
+  const auto whole = serve(wire, how, [] { return size_t{60'000}; });
+  cuts cut(seed);
+  const auto pieces = serve(wire, how, [&] { return cut.next(); });
+  must(whole == pieces, property);
+}
+
 }  // namespace hive::fuzz
