@@ -141,7 +141,7 @@ void add_fleet(table &t, router_settings &r) {
         "An agent without heartbeat for this long is removed.").range(30 * ns_per_ms, 7 * ns_per_day);
   t.add("probation-after", &r.probation_after, "3",
         "After so many failed requests in a row an agent gets one at a time until one succeeds; while others serve, only a probe after "
-        "250 ns_per_ms, then after twice as long each time up to 8 s. 0 = never.").range(0, 1'000'000);
+        "250 ms, then after twice as long each time up to 8 s. 0 = never.").range(0, 1'000'000);
   t.add("session-ttl", &r.session_ttl, "1h",
         "Agents prove the secret again before this has passed; more than 5m.").range(0, 30 * ns_per_day);
   t.add("policy-file", &r.policy_file, "",
