@@ -360,7 +360,7 @@ bool running_call::take_head() {
   start_body();
   head_done_ = true;
   phase_ = call_phase::answering;
-  return tell([&] { events_.on_head({head.status, head.fields, decoder_.is_until_close()}); });
+  return tell([&] { events_.on_head({head.status, head.fields, decoder_.is_until_close(), head.date}); });
 }
 
 // An answer of known kind that grows without end is nobody's answer; how long an event stream runs is the caller's business.

@@ -242,6 +242,7 @@ std::optional<head_refusal> answer_head_parser::parse(std::string_view head) {
   head_.keep_alive = facts.persistent(parser.version);
   head_.chunked = facts.chunked;
   head_.content_length = facts.length;
+  if (const field *date = find_field(head_.fields, "date")) head_.date = date->value;
   // What Connection names belongs to that connection as much as Connection itself (RFC 9110 section 7.6.1).
   std::vector<std::string_view> named;
   for (const field &f : head_.fields)

@@ -42,7 +42,8 @@ struct answer_head {
   bool keep_alive = true;
   bool chunked = false;
   std::optional<uint64_t> content_length;
-  std::vector<field> fields;  // hop-by-hop and framing fields taken out
+  std::string_view date;      // the value of Date, empty without one
+  std::vector<field> fields;  // hop-by-hop and framing fields taken out, and Date
 };
 
 class answer_head_parser {

@@ -136,9 +136,11 @@ TEST(answer_head, keeps_end_to_end_fields_and_reads_the_framing) {
   EXPECT_FALSE(parser.head().keep_alive);
   ASSERT_EQ(parser.head().fields.size(), 2u);
   EXPECT_EQ(parser.head().fields[1].name, "Access-Control-Allow-Origin");
+  EXPECT_EQ(parser.head().date, "d");
   ASSERT_FALSE(parser.parse("HTTP/1.1 503 \r\nContent-Length: 7\r\n\r\n"));
   EXPECT_EQ(parser.head().content_length, 7u);
   EXPECT_EQ(parser.head().fields.size(), 0u);
+  EXPECT_EQ(parser.head().date, "");
   for (const char *bad : {"HTTP/1.1 200 OK\r\nContent-Length: 1, 1\r\n\r\n",
                           "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\n",
                           "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n",
@@ -147,6 +149,13 @@ TEST(answer_head, keeps_end_to_end_fields_and_reads_the_framing) {
                           "HTTP/1.1 abc\r\n\r\n", "hello\r\n\r\n"}) {
     EXPECT_TRUE(parser.parse(bad)) << bad;
   }
+}
+
+TEST(message, json_is_told_by_the_media_type_alone) {
+  for (const char *json : {"application/json", "Application/JSON; charset=utf-8", " application/json ;x", "application/problem+json"})
+    EXPECT_TRUE(is_json(json)) << json;
+  for (const char *other : {"", "+json", "text/json", "application/json-lines", "application/x-ndjson", "text/plain; x=application/json"})
+    EXPECT_FALSE(is_json(other)) << other;
 }
 
 TEST(answer_head, what_connection_names_stays_on_that_connection) {

@@ -11,6 +11,12 @@ const field *find_field(std::span<const field> fields, std::string_view name) {
   return nullptr;
 }
 
+bool is_json(std::string_view content_type) {
+  constexpr std::string_view whole = "application/json", suffix = "+json";
+  const std::string_view type = trim(content_type.substr(0, content_type.find(';')));
+  return iequals(type, whole) || (type.size() > suffix.size() && iequals(type.substr(type.size() - suffix.size()), suffix));
+}
+
 std::string_view reason_of(int status) {
   switch (status) {
     case 100: return "Continue";

@@ -18,6 +18,9 @@ struct field {
 // The first field of that name (ASCII case folded), or null.
 const field *find_field(std::span<const field> fields, std::string_view name);
 
+// Whether a value of Content-Type says JSON: application/json or TYPE/SUBTYPE+json, with or without parameters.
+bool is_json(std::string_view content_type);
+
 struct request_head {
   std::string_view method;
   std::string_view target;  // origin form, as received
@@ -35,6 +38,7 @@ struct response_head {
   int status = 200;
   std::span<const field> fields;  // no Content-Length, Transfer-Encoding, Connection, Date: the server writes those
   bool until_close = false;       // of an answer that was received: nothing but the connection's end ends its body
+  std::string_view date = {};     // likewise: its Date, from which a date in Retry-After counts
 };
 
 // A body, held once and shared by everyone who still needs it. Its capacity exceeds its size by at least 64 bytes, so
