@@ -78,6 +78,8 @@ TEST_P(every_adapter, keeps_the_shared_rules) {
       {200, R"({"error":{"message":"boom","type":"x","code":500}})", HIVE_ANSWER_FAILED, "boom"},
       {200, R"({"error":{"message":"bad","type":"x","code":400}})", HIVE_ANSWER_CLIENT, "bad"},
       {200, R"({"error":null,"choices":[]})", HIVE_ANSWER_OK, ""},
+      {200, R"({"error":"","choices":[]})", HIVE_ANSWER_OK, ""},
+      {200, R"({"choices":[{"message":{"content":"error"}}],"x":{"error":{"message":"not of the answer"}}})", HIVE_ANSWER_OK, ""},
       {503, R"({"error":{"message":"Loading model","type":"unavailable_error","code":503}})", HIVE_ANSWER_STARTING, "Loading model"},
       {503, "", HIVE_ANSWER_OVERLOADED, "the engine answered 503 without a message"},
       {204, "", HIVE_ANSWER_FAILED, "the engine answered 204, where only 200 is an answer"},

@@ -114,7 +114,7 @@ inline engine_error error_of(std::uint32_t status, std::string_view body) {
       out.is_error = true;
       at = inner;
     } else if (!root["error"].get(message)) {
-      out.is_error = true;
+      out.is_error = !message.empty();
     }
     if (message.empty()) message = detail::text_at(at, "message");
     type = detail::text_at(at, "type");
