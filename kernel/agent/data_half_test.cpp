@@ -42,8 +42,9 @@ class data_half_of_two_routers : public ::testing::Test, private half_events {
   }
   void TearDown() override { half.reset(); }
 
-  void ask(client &c, link::router_hub::impl &hub) {
+  void ask(client &c, link::router_hub::impl &hub, bool buffered_head = false) {
     link::open_request r;
+    r.buffered_head = buffered_head;
     r.target = "/v1/chat/completions";
     r.model = "m";
     r.body = std::make_shared<const std::string>("{}");
@@ -91,6 +92,33 @@ TEST_F(data_half_of_two_routers, a_half_that_goes_with_streams_under_way_frees_t
   half.reset();
   EXPECT_EQ(slots.in_flight, 0u);
   EXPECT_TRUE(b.until([&] { return holds.over(); }));
+}
+
+// Naive variant: only what is no 200 is judged.
+TEST_F(data_half_of_two_routers, a_200_that_carries_an_error_is_judged_like_any_refusal) {
+  const struct { const char *body; link::cause failed; const char *judged; } cases[] = {
+      {R"({"error":{"message":"boom","code":500}})", link::cause::none, "failed"},
+      {R"({"object":"error","message":"boom","code":500})", link::cause::none, "failed"},
+      {R"({"error":null,"detail":{},"object":"error"})", link::cause::none, "failed"},
+      {R"({ "error" : "boom" })", link::cause::none, "failed"},
+      {R"({"error":{"message":"bad","code":400}})", link::cause::none, "client"},
+      {R"({"error":{"message":"later","code":429}})", link::cause::overloaded, ""},
+      {R"({"error":{"message":"Loading model","code":503}})", link::cause::starting, ""},
+      {R"({"error":null,"choices":[]})", link::cause::none, ""},
+      {R"({"choices":[{"message":{"content":"error"}}]})", link::cause::none, ""},
+      {R"({"choices":[{"message":{"content":"\"error\": \"boom\""}}]})", link::cause::none, ""},
+  };
+  for (const auto &c : cases) {
+    engine.set("/v1/chat/completions", {200, c.body});
+    client asks;
+    asks.keep = true;
+    ask(asks, b.hub(), true);
+    ASSERT_TRUE(b.until([&] { return asks.over(); })) << c.body;
+    EXPECT_EQ(asks.failed, c.failed) << c.body;
+    EXPECT_EQ(asks.judged, c.judged) << c.body;
+    EXPECT_EQ(asks.text, c.failed == link::cause::none ? c.body : "") << c.body;
+    EXPECT_EQ(slots.in_flight, 0u) << c.body;
+  }
 }
 
 }  // namespace

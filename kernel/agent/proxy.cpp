@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/text.hpp"
-#include "http/sse_scanner.hpp"
+#include "http/answer_facts.hpp"
 
 namespace hive::agent {
 
@@ -17,6 +17,24 @@ bool names_events(std::string_view type) {
   for (size_t at = 0; at + events.size() <= type.size(); ++at)
     if (iequals(type.substr(at, events.size()), events)) return true;
   return false;
+}
+
+// Whether the text of a 200 is worth asking the adapter about. Some engines always write "error": null.
+bool may_tell_of_error(std::string_view json) {
+  constexpr std::string_view word = "\"error\"", blank = " \t\r\n";
+  for (size_t at = json.find(word); at != std::string_view::npos; at = json.find(word, at)) {
+    at += word.size();
+    const size_t colon = json.find_first_not_of(blank, at);
+    if (colon == std::string_view::npos || json[colon] != ':') return true;
+    const size_t value = json.find_first_not_of(blank, colon + 1);
+    if (value == std::string_view::npos || !json.substr(value).starts_with("null")) return true;
+  }
+  return false;
+}
+
+bool is_compressed(std::span<const http::field> fields) {
+  const http::field *encoding = http::find_field(fields, "content-encoding");
+  return encoding != nullptr && !iequals(encoding->value, "identity");
 }
 }  // namespace
 
@@ -100,21 +118,24 @@ class proxied_request final : public link::agent_stream_events, private http::ca
     status_ = head.status;
     const http::field *type = http::find_field(head.fields, "content-type");
     const bool events = type != nullptr && names_events(type->value);
-    if (head.status == 200 && (events || !buffered_head_)) {
+    const bool json = type != nullptr && http::is_json(type->value);
+    const bool characters = owner_.codec_.usage_in_characters();
+    if (head.status == 200 && (events || !(buffered_head_ || json))) {
       mode_ = mode::relay;
       if (events && release_at_head_) free_slot();
-      const bool characters = owner_.codec_.usage_in_characters();
-      const bool until_close = events && head.until_close;
-      if (!characters && !until_close) return stream_.head(head, events);
+      if (!characters && !head.until_close) return stream_.head(head, events);
       std::vector<http::field> fields(head.fields.begin(), head.fields.end());
       if (characters) fields.push_back({":usage", "characters"});
-      if (until_close) fields.push_back({":body", "until_close"});
+      if (head.until_close) fields.push_back({":body", "until_close"});
       return stream_.head({head.status, fields}, events);
     }
     mode_ = head.status == 200 ? mode::hold : mode::error;
-    fields_.reserve(head.fields.size() + 1);
+    hold_limit_ = buffered_head_ ? owner_.options_.buffered_answer_bytes : owner_.options_.error_body_bytes;
+    fields_.reserve(head.fields.size() + 2);
     for (const http::field &f : head.fields) fields_.emplace_back(f.name, f.value);
-    if (mode_ == mode::hold && owner_.codec_.usage_in_characters()) fields_.emplace_back(":usage", "characters");
+    if (mode_ == mode::hold && characters) fields_.emplace_back(":usage", "characters");
+    if (mode_ == mode::hold && head.until_close) fields_.emplace_back(":body", "until_close");
+    if (mode_ == mode::error && !head.date.empty()) fields_.emplace_back("date", head.date);
   }
 
   void on_data(std::string_view bytes) override {
@@ -123,14 +144,14 @@ class proxied_request final : public link::agent_stream_events, private http::ca
       case mode::relay: return forward(bytes);
       case mode::hold:
         held_.append(bytes);
-        if (held_.size() > owner_.options_.buffered_answer_bytes) release_held();
+        if (held_.size() > hold_limit_) release_held();
         return;
       case mode::error:
         cut_ = held_.size() + bytes.size() > owner_.options_.error_body_bytes;
         held_.append(bytes.substr(0, owner_.options_.error_body_bytes - held_.size()));
         if (!cut_) return;
         call_.reset();  // what follows would change no judgement
-        return judge();
+        return judge(asked_adapter());
       case mode::none: return;
     }
   }
@@ -140,12 +161,14 @@ class proxied_request final : public link::agent_stream_events, private http::ca
     switch (mode_) {
       case mode::relay: return finish({});
       case mode::hold: {
+        if (held_.size() <= owner_.options_.error_body_bytes && may_tell_of_error(held_))
+          if (const answer_class found = asked_adapter(); found.verdict != HIVE_ANSWER_OK) return judge(found);
         const http::token_usage found = http::usage_of_answer(held_);
         const link::usage usage{found.prompt, found.completion, found.cached, found.present};
         release_held();
         return finish(usage);
       }
-      case mode::error: return judge();
+      case mode::error: return judge(asked_adapter());
       case mode::none: return;
     }
   }
@@ -164,29 +187,35 @@ class proxied_request final : public link::agent_stream_events, private http::ca
     if (!stream_.data(bytes) && call_) call_->pause();
   }
 
-  void release_held() {
+  std::vector<http::field> kept_fields() const {
     std::vector<http::field> fields;
-    fields.reserve(fields_.size());
+    fields.reserve(fields_.size() + 3);
     for (const auto &[name, value] : fields_) fields.push_back({name, value});
-    stream_.head({status_, fields}, false);
+    return fields;
+  }
+
+  void release_held() {
+    stream_.head({status_, kept_fields()}, false);
     mode_ = mode::relay;
     const std::string held = std::move(held_);
     held_.clear();
     if (!held.empty()) forward(held);
   }
 
-  // The engine refused: its adapter says whose fault it was.
-  void judge() {
-    std::vector<http::field> fields;
-    for (const auto &[name, value] : fields_) fields.push_back({name, value});
-    const http::field *encoding = http::find_field(fields, "content-encoding");
-    const bool readable = encoding == nullptr || iequals(encoding->value, "identity");
-    const answer_class found = owner_.codec_.classify(static_cast<uint32_t>(status_), fields, readable ? std::string_view(held_) : std::string_view());
+  // Whose fault the answer was, if anybody's.
+  answer_class asked_adapter() const {
+    const std::vector<http::field> fields = kept_fields();
+    return owner_.codec_.classify(static_cast<uint32_t>(status_), fields, is_compressed(fields) ? std::string_view() : std::string_view(held_));
+  }
+
+  // The engine refused, with a status or within a 200.
+  void judge(const answer_class &found) {
     free_slot();
     if (found.verdict == HIVE_ANSWER_OVERLOADED || found.verdict == HIVE_ANSWER_STARTING) {
       const bool starting = found.verdict == HIVE_ANSWER_STARTING;
       return stream_.refuse(starting ? link::cause::starting : link::cause::overloaded, found.message, found.retry_after_ms);
     }
+    std::vector<http::field> fields = kept_fields();
     fields.push_back({":class", class_name(found.verdict)});
     if (!found.message.empty()) fields.push_back({":message", found.message});
     if (cut_) fields.push_back({":body", "cut"});
@@ -210,6 +239,7 @@ class proxied_request final : public link::agent_stream_events, private http::ca
   std::unique_ptr<http::call> call_;
   mode mode_ = mode::none;
   int status_ = 0;
+  size_t hold_limit_ = 0;
   std::vector<std::pair<std::string, std::string>> fields_;
   std::string held_;
   bool cut_ = false;  // held_ is the beginning of an error body too long to be passed on

@@ -187,6 +187,8 @@ struct client final : stream_events {
     ++heads;
     status = h.status;
     rtt_ms = h.rtt_ms;
+    for (const http::field &f : h.fields)
+      if (f.name == ":class") judged = f.value;
     if (cancel_at_head) stream.reset();
   }
   void on_data(std::string_view d) override {
@@ -212,7 +214,7 @@ struct client final : stream_events {
   }
   bool over() const { return ends > 0; }
   std::unique_ptr<router_stream> stream;
-  std::string text;
+  std::string text, judged;
   size_t got = 0, unread = 0, max_unread = 0;
   int heads = 0, ends = 0, status = 0;
   double rtt_ms = 0;
