@@ -32,7 +32,7 @@ struct agent_options {
 
   std::vector<config::allowed_route> extra_routes;    // beyond the built-in and the known ones
 
-  uint64_t http_timeout_ns = 120 * ns_per_s;          // over one engine request; a stream's idle limit
+  uint64_t http_timeout_ns = 120 * ns_per_s;          // over one engine request; of a stream to its head, then without content
   uint64_t max_answer_bytes = 64ull << 20;            // of one that is no event stream; 0 = no limit
   uint64_t stream_write_timeout_ns = 60 * ns_per_s;   // 0 = off
   uint64_t goodbye_ns = ns_per_s;                     // for the routers to answer GOODBYE

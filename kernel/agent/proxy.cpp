@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "agent/content_watch.hpp"
 #include "base/text.hpp"
 #include "http/answer_facts.hpp"
 
@@ -17,6 +18,12 @@ bool names_events(std::string_view type) {
   for (size_t at = 0; at + events.size() <= type.size(); ++at)
     if (iequals(type.substr(at, events.size()), events)) return true;
   return false;
+}
+
+// Of the routes that an operator allows nobody knows what their events mean.
+bool knows_events_of(std::string_view target) {
+  const auto paths = config::built_in_engine_paths();
+  return std::find(paths.begin(), paths.end(), target.substr(0, target.find('?'))) != paths.end();
 }
 
 // Whether the text of a 200 is worth asking the adapter about. Some engines always write "error": null.
@@ -54,13 +61,14 @@ class refused_request final : public link::agent_stream_events {
 
 // One request at the engine. Destroyed by the link once the stream is over; that closes the engine's connection if the
 // answer is not complete, and frees the slot.
-class proxied_request final : public link::agent_stream_events, private http::call_events {
+class proxied_request final : public link::agent_stream_events, private http::call_events, private loop_timer {
  public:
   proxied_request(proxy &owner, link::agent_stream &stream, const link::incoming_request &request,
                   std::atomic<uint32_t> &in_flight_of_router, bool release_at_head, std::function<void()> slot_freed)
       : owner_(owner),
         stream_(stream),
         buffered_head_(request.buffered_head),
+        knows_events_(knows_events_of(request.target)),
         of_router_(in_flight_of_router),
         release_at_head_(release_at_head),
         slot_freed_(std::move(slot_freed)) {
@@ -91,6 +99,8 @@ class proxied_request final : public link::agent_stream_events, private http::ca
   }
 
   void on_writable() override {
+    paused_ = false;
+    if (watch_) watch_->forgive(now_ns());
     if (call_) call_->resume();
   }
 
@@ -123,6 +133,10 @@ class proxied_request final : public link::agent_stream_events, private http::ca
     if (head.status == 200 && (events || !(buffered_head_ || json))) {
       mode_ = mode::relay;
       if (events && release_at_head_) free_slot();
+      if (events && knows_events_ && !is_compressed(head.fields)) {
+        watch_.emplace(owner_.options_.http_timeout_ns, now_ns());
+        owner_.loop_.arm(*this, watch_->due_ns());
+      }
       if (!characters && !head.until_close) return stream_.head(head, events);
       std::vector<http::field> fields(head.fields.begin(), head.fields.end());
       if (characters) fields.push_back({":usage", "characters"});
@@ -139,9 +153,12 @@ class proxied_request final : public link::agent_stream_events, private http::ca
   }
 
   void on_data(std::string_view bytes) override {
-    owner_.slots_.last_engine_byte_ns.store(now_ns(), std::memory_order_relaxed);
+    const uint64_t now = now_ns();
+    owner_.slots_.last_engine_byte_ns.store(now, std::memory_order_relaxed);
     switch (mode_) {
-      case mode::relay: return forward(bytes);
+      case mode::relay:
+        if (watch_) watch_->feed(bytes, now);
+        return forward(bytes);
       case mode::hold:
         held_.append(bytes);
         if (held_.size() > hold_limit_) release_held();
@@ -183,8 +200,20 @@ class proxied_request final : public link::agent_stream_events, private http::ca
     stream_.reset(why, failure.message, reached);
   }
 
+  // The stream may have been without content for too long.
+  void on_timer() override {
+    if (!call_) return;
+    const uint64_t now = now_ns();
+    if (paused_) watch_->forgive(now);
+    if (now < watch_->due_ns()) return owner_.loop_.arm(*this, watch_->due_ns());
+    on_failed({http::call_phase::answering, true, true,
+               "the stream had no content for " + format_duration(owner_.options_.http_timeout_ns)});
+  }
+
   void forward(std::string_view bytes) {
-    if (!stream_.data(bytes) && call_) call_->pause();
+    if (stream_.data(bytes) || !call_) return;
+    paused_ = true;
+    call_->pause();
   }
 
   std::vector<http::field> kept_fields() const {
@@ -232,12 +261,15 @@ class proxied_request final : public link::agent_stream_events, private http::ca
   proxy &owner_;
   link::agent_stream &stream_;
   const bool buffered_head_;
+  const bool knows_events_;
   std::atomic<uint32_t> &of_router_;
   const bool release_at_head_;
   bool freed_ = false;
   const std::function<void()> slot_freed_;
   std::unique_ptr<http::call> call_;
   mode mode_ = mode::none;
+  bool paused_ = false;
+  std::optional<content_watch> watch_;  // of a stream whose events are known
   int status_ = 0;
   size_t hold_limit_ = 0;
   std::vector<std::pair<std::string, std::string>> fields_;

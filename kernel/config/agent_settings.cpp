@@ -64,7 +64,9 @@ void add_engine(table &t, agent_settings &a, bool embedded) {
     t.add("allow-route", &a.written.extra_routes, "",
           "Serves POST /v1/NAME, too, if a router allows it. Not needed for " + known_route_names() + ".")
         .repeatable().check(is_allowed_route).shown_as("NAME[=CAPABILITY]");
-  t.add("http-timeout", &a.http_timeout, "120s", "Longest engine request, answer included.").range(100 * ns_per_ms, ns_per_day);
+  t.add("http-timeout", &a.http_timeout, "120s",
+        "Longest the engine may take: to the head of a stream and then from content to content, to the end of any other answer. Below "
+        "the router's --request-timeout it leaves time to ask another agent.").range(100 * ns_per_ms, ns_per_day);
   t.add("max-answer-bytes", &a.max_answer, "64MiB",
         "Largest answer of the engine that is no event stream; a larger one is a failure. 0 = no limit.").range(0, 1ULL << 40);
   t.add("health-check-interval", &a.health_check_interval, "2s",
