@@ -2,29 +2,9 @@
 
 #include <string>
 
+#include "gateway/answer_shape.hpp"
+
 namespace hive::gateway {
-
-namespace {
-
-// Of the object that starts at its brace, or 0 when it does not end within the text.
-size_t object_length(std::string_view text) {
-  int depth = 0;
-  bool quoted = false;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (quoted) {
-      if (c == '\\') ++i;
-      else if (c == '"') quoted = false;
-      continue;
-    }
-    if (c == '"') quoted = true;
-    else if (c == '{') ++depth;
-    else if (c == '}' && --depth == 0) return i + 1;
-  }
-  return 0;
-}
-
-}  // namespace
 
 http::token_usage usage_of_part(std::string_view part) {
   constexpr std::string_view name = "\"usage\"";

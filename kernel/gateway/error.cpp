@@ -59,6 +59,10 @@ api_error make_error(std::string_view code, std::string message, std::string_vie
   return error;
 }
 
+void keep_longer_wait(api_error &error, std::string_view code, uint64_t retry_after_s) {
+  if (error.code == code) error.retry_after_s = std::max(error.retry_after_s, retry_after_s);
+}
+
 std::string_view type_of(int status, dialect d) {
   switch (status) {
     case 401: return "authentication_error";

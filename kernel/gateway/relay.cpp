@@ -314,6 +314,7 @@ void relay::on_exhausted(const routing::exhaustion &e) {
   if (last_error_ && e.code != "request_timeout") {
     const bool lost = last_error_->code == "agent_disconnected";
     const bool full = last_error_->code == "no_capacity";
+    keep_longer_wait(*last_error_, e.code, e.retry_after_s);
     return refuse(lost ? ended::agent_lost : full ? ended::rejected_capacity : ended::engine_error, *last_error_);
   }
   if (e.code == "no_agents_available" && session_->attempts() == 0 && !context_.router.serves(scan_.model, route_.capability)) {

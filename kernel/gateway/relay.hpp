@@ -166,6 +166,9 @@ class relay final : public http::responder,
   // An error event came before any content.
   api_error stream_error(const http::stream_facts &) const;
   std::string_view refusal_code() const;
+  std::string_view engine_field(std::string_view name) const;  // as the engine sent it, empty if not
+  std::string_view flaw_of_answer() const;
+  void on_cut(std::string_view words);
   // The attempt is over and nothing of it was passed on.
   void retry(routing::attempt_result, api_error, std::string_view cause);
   void take_usage(link::usage told);
@@ -239,7 +242,7 @@ class relay final : public http::responder,
   std::string engine_class_;               // ":class" of HEAD, the adapter's verdict
   std::string engine_message_;
   bool usage_in_characters_ = false;       // ":usage" of HEAD
-  bool until_close_ = false;               // ":body" of HEAD: nothing but a closed connection ended the engine's stream
+  bool until_close_ = false;               // ":body" of HEAD: nothing but a closed connection ended the engine's answer
   bool error_cut_ = false;                 // likewise: the engine's error body was too long and is not passed on
   bool encoded_ = false;                   // Content-Encoding: bytes that nothing can be read in
   uint64_t encoded_bytes_ = 0;             // of it so far

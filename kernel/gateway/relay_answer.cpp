@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/text.hpp"
+#include "gateway/answer_shape.hpp"
 #include "gateway/answer_usage.hpp"
 #include "gateway/field_rules.hpp"
 #include "gateway/relay.hpp"
@@ -17,6 +18,8 @@ using routing::attempt_result;
 constexpr size_t usage_window = 4096;
 
 link::usage usage_of(const http::token_usage &found) { return {found.prompt, found.completion, found.cached, found.present}; }
+
+constexpr std::string_view closed_inside = "the engine closed the connection inside its answer";
 
 }  // namespace
 
@@ -117,6 +120,12 @@ void relay::buffer_data(std::string_view bytes) {
   if (held_.size() > (pressed() ? limits.pressed_stream_bytes : limits.buffered_answer_bytes)) commit();
 }
 
+std::string_view relay::engine_field(std::string_view name) const {
+  for (const auto &[given, value] : engine_fields_)
+    if (iequals(given, name)) return value;
+  return {};
+}
+
 std::vector<http::field> relay::answer_fields(bool streaming) {
   std::vector<http::field> fields;
   fields.reserve(engine_fields_.size() + 8);
@@ -204,12 +213,7 @@ void relay::finish_stream() {
   if (facts.error && !committed_) return retry(attempt_result::retryable, stream_error(facts), "engine_error");
   // An engine's death looks like the end of such a body. On the routes whose events we know a whole answer says that it is one.
   const bool told = facts.finished || facts.done || facts.error || facts.unread;
-  if (until_close_ && !told && !route_.forms) {
-    link::stream_failure failure;
-    failure.why = link::cause::engine_cut;
-    failure.message = "the engine closed the connection inside its answer";
-    return on_failed(failure);
-  }
+  if (until_close_ && !told && !route_.forms) return on_cut(closed_inside);
   if (filter_) {
     size_t kept_back = 0;
     const std::string_view last = filter_->rest(kept_back);
@@ -222,7 +226,24 @@ void relay::finish_stream() {
   exchange_.end();
 }
 
+void relay::on_cut(std::string_view words) {
+  link::stream_failure failure;
+  failure.why = link::cause::engine_cut;
+  failure.message = words;
+  on_failed(failure);
+}
+
+// What is wrong with an answer that has ended well; nothing, as far as is known. The answers of the built-in routes are JSON objects,
+// and every byte is looked at only where nothing but the connection's end has said that the last one was there.
+std::string_view relay::flaw_of_answer() const {
+  if (encoded_ || route_.forms || !http::is_json(engine_field("content-type"))) return {};
+  if (until_close_) return (committed_ ? trim(tail_).ends_with('}') : is_one_object(held_)) ? std::string_view() : closed_inside;
+  if (committed_ || route_.capability != "llm" || looks_like_object(held_)) return {};
+  return "the engine's answer is no JSON object";
+}
+
 void relay::finish_buffered() {
+  if (const std::string_view flaw = flaw_of_answer(); !flaw.empty()) return on_cut(flaw);
   if (committed_) {
     take_usage(usage_of(usage_of_part(tail_)));
     end_attempt(attempt_result::completed);
@@ -254,6 +275,7 @@ void relay::judge_engine_error() {
     // Some engines answer 500 to a client's mistake: the client gets a status that tells the truth.
     api_error error = make_error(refusal_code(), engine_message_, "backend");
     if (honest) error.status = engine_status_;
+    if (error.status == 429) error.retry_after_s = 1;
     return refuse(ended::rejected_by_engine, error);
   }
   std::string message = engine_message_.empty() ? "the engine answered " + std::to_string(engine_status_) : engine_message_;
@@ -313,7 +335,9 @@ void relay::break_off(ended how, const api_error &error) {
 
 void relay::pass_on(int status, std::string body) {
   record(ended::rejected_by_engine, status, refusal_code());
-  const auto fields = answer_fields(false);
+  auto fields = answer_fields(false);
+  // Clients repeat a 429 by themselves; every one says when.
+  if (status == 429 && engine_field("retry-after").empty()) fields.push_back({"Retry-After", "1"});
   exchange_.respond({status, fields}, body);
 }
 
