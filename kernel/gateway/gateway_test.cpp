@@ -2,6 +2,7 @@
 
 #include <boost/json/parse.hpp>
 
+#include "gateway/answer_shape.hpp"
 #include "gateway/answer_usage.hpp"
 #include "gateway/error.hpp"
 #include "gateway/field_rules.hpp"
@@ -45,6 +46,16 @@ TEST(error, a_stream_ends_with_an_event_of_its_routes_dialect) {
     EXPECT_EQ(data.at_pointer(c.message_at).as_string(), "gone\nfor good");
     EXPECT_EQ(data.at_pointer("/error/type").as_string(), "overloaded_error");
   }
+}
+
+TEST(error, of_two_waits_for_the_same_reason_the_longer_one_counts) {
+  api_error busy = make_error("no_capacity", "busy", "router", 1);
+  keep_longer_wait(busy, "no_agents_available", 30);
+  EXPECT_EQ(busy.retry_after_s, 1u) << "another reason says nothing of this one";
+  keep_longer_wait(busy, "no_capacity", 7);
+  EXPECT_EQ(busy.retry_after_s, 7u);
+  keep_longer_wait(busy, "no_capacity", 2);
+  EXPECT_EQ(busy.retry_after_s, 7u);
 }
 
 TEST(routes, every_route_to_an_engine_may_be_asked_by_an_agent_and_no_other) {
@@ -95,6 +106,19 @@ TEST(answer_usage, is_found_at_either_end_of_a_large_answer_and_not_inside_its_t
     EXPECT_FALSE(usage_of_part(part).present) << part;
 }
 
+TEST(answer_shape, a_cut_anywhere_leaves_no_whole_object) {
+  const std::string whole = R"({"a":{"b":[1,{}]},"text":"}\"} \\","c":"{"})";
+  EXPECT_TRUE(is_one_object(whole));
+  EXPECT_TRUE(is_one_object("\xEF\xBB\xBF \r\n" + whole + "\n\t "));
+  for (size_t n = 0; n < whole.size(); ++n) EXPECT_FALSE(is_one_object(whole.substr(0, n))) << whole.substr(0, n);
+  for (const char *other : {"[]", "{}{}", "{} x", "null", "\"{}\"", "x{}", "}", "{\"a\":\"}"}) EXPECT_FALSE(is_one_object(other)) << other;
+}
+
+TEST(answer_shape, first_and_last_byte_tell_an_object_from_everything_else_that_is_whole) {
+  for (const char *object : {"{}", " {\"a\":1}\n", "\xEF\xBB\xBF{}"}) EXPECT_TRUE(looks_like_object(object)) << object;
+  for (const char *other : {"", "{", "}", "[{}]", "<html>", "null", "{\"a\":1"}) EXPECT_FALSE(looks_like_object(other)) << other;
+}
+
 TEST(routes, paths_are_forgiving_under_v1_and_exact_under_admin) {
   const struct { const char *method, *path, *label, *argument; } found[] = {
       {"GET", "/health", "/health", ""},
@@ -125,14 +149,16 @@ TEST(routes, what_is_not_there_says_what_was_meant) {
 
 TEST(field_rules, credentials_and_hop_by_hop_fields_stop_here) {
   const http::field client[] = {{"Connection", "close"}, {"connection", "X-Other, X-Hop"}, {"X-Hop", "1"}};
-  for (const char *name : {"Authorization", "x-API-key", "COOKIE", "Proxy-Authorization", "Connection", "Transfer-Encoding", "Host",
+  for (const char *name : {"Authorization", "x-API-key", "Api-Key", "COOKIE", "Proxy-Authorization", "Connection", "Transfer-Encoding", "Host",
                            "Content-Length", "Accept-Encoding", "X-Request-Id", "X-Forwarded-For", "x-hop"})
     EXPECT_FALSE(goes_to_engine(name, client)) << name;
   for (const char *name : {"Content-Type", "anthropic-version", "traceparent", "X-OpenWebUI-User-Id", "User-Agent"})
     EXPECT_TRUE(goes_to_engine(name, client)) << name;
-  for (const char *name : {"Server", "date", "Content-Length", "Access-Control-Allow-Origin", "X-RateLimit-Limit", "x-request-id"})
+  for (const char *name : {"Server", "date", "Content-Length", "Access-Control-Allow-Origin", "X-RateLimit-Limit", "x-request-id",
+                           "Set-Cookie", "set-cookie2", "WWW-Authenticate", "Location", "Strict-Transport-Security", "Alt-Svc", "Clear-Site-Data",
+                           "X-Hivenet-Agent", "x-hivenet-anything"})
     EXPECT_FALSE(goes_to_client(name)) << name;
-  for (const char *name : {"Content-Type", "Cache-Control", "openai-processing-ms"}) EXPECT_TRUE(goes_to_client(name)) << name;
+  for (const char *name : {"Content-Type", "Cache-Control", "openai-processing-ms", "Retry-After", "Content-Location"}) EXPECT_TRUE(goes_to_client(name)) << name;
 }
 
 struct waiter : forward_waiter {

@@ -40,7 +40,7 @@ def test_request_bytes_reach_the_engine_untouched(simple):
 
 def test_client_credentials_never_reach_the_engine(simple):
     secret = "sk-client-secret-value"
-    simple.chat(max_tokens=1, headers={"Authorization": f"Bearer {secret}", "Cookie": f"s={secret}", "X-API-Key": secret,
+    simple.chat(max_tokens=1, headers={"Authorization": f"Bearer {secret}", "Cookie": f"s={secret}", "X-API-Key": secret, "Api-Key": secret,
                                        "Proxy-Authorization": secret, "Connection": "X-Hop", "X-Hop": secret, "X-Kept": "yes"})
     headers = simple.engine.requests()[-1]["headers"]
     assert secret not in json.dumps(headers)
