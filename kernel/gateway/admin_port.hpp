@@ -21,7 +21,7 @@ struct admin_request {
   std::string method;
   std::string path;            // whole, e.g. /admin/health; not decoded
   std::string query;
-  std::string authorization;   // the header as received, "" when absent
+  std::string authorization;   // the header as received; "" when absent, when another credential contradicts it, or when it opened nothing
   std::string if_match;        // likewise
   std::string client;
   std::string request_id;

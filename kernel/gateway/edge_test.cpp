@@ -34,6 +34,9 @@ TEST_F(edge, each_request_has_one_record_with_the_status_that_was_sent) {
       {get("/v1/models", admin), 401, ended::rejected_auth, "/v1/models", ""},
       {get("/admin/x", key), 401, ended::rejected_auth, "/admin/edge", ""},
       {get("/admin/x", admin), 200, ended::completed, "/admin/edge", "admin"},
+      {get("/admin/x", admin + "Authorization: Bearer another\r\n"), 401, ended::rejected_auth, "/admin/edge", ""},
+      {get("/admin/x", "X-Api-Key: another\r\n" + admin), 401, ended::rejected_auth, "/admin/edge", ""},
+      {get("/admin/x", admin + "X-Api-Key: " + testing::admin_secret + "\r\n" + admin), 200, ended::completed, "/admin/edge", "admin"},
       {get("/nothing"), 404, ended::rejected_request, "unmatched", ""},
       {"PATCH /v1/models HTTP/1.1\r\nHost: x\r\n\r\n", 405, ended::rejected_request, "unmatched", ""},
       {"no request\r\n\r\n", 400, ended::rejected_request, "unmatched", ""},
@@ -89,6 +92,21 @@ TEST_F(edge, a_client_that_leaves_has_its_record_too) {
   EXPECT_TRUE(bed.at_rest());
 }
 
+// Naive variant: whoever is not answered 401 was let in.
+TEST_F(edge, who_leaves_admin_unanswered_is_the_admin_only_with_a_key) {
+  bed.admin.silent = true;
+  const std::string key = std::string("Authorization: Bearer ") + testing::admin_secret + "\r\n";
+  const std::pair<std::string, const char *> cases[] = {{"", ""}, {"Authorization: Bearer another\r\n", ""}, {key, "admin"}};
+  for (const auto &[fields, tenant] : cases) {
+    bed.forget();
+    EXPECT_EQ(bed.ask(get("/admin/x", fields)), "") << fields;
+    ASSERT_EQ(bed.records.all.size(), 1u) << fields;
+    EXPECT_EQ(bed.records.all[0].status, 499) << fields;
+    EXPECT_EQ(bed.records.all[0].tenant, tenant) << fields;
+    EXPECT_TRUE(bed.at_rest()) << fields;
+  }
+}
+
 // Naive variant: the record is written by who answers; this one never did.
 TEST_F(edge, a_handler_that_throws_leaves_a_record_of_500_with_the_id_of_its_answer) {
   bed.admin.broken = true;
@@ -99,6 +117,7 @@ TEST_F(edge, a_handler_that_throws_leaves_a_record_of_500_with_the_id_of_its_ans
   const auto &r = bed.records.all[0];
   EXPECT_EQ(r.status, 500);
   EXPECT_EQ(to_string(r.how), "failed");
+  EXPECT_EQ(r.tenant, "") << "nobody was let in";
   EXPECT_EQ(r.client, "192.0.2.1");
   EXPECT_EQ(bed.records.started, 1u);
   EXPECT_THAT(answer, HasSubstr("X-Request-ID: " + r.request_id + "\r\n"));
@@ -114,6 +133,7 @@ TEST_F(edge, both_surfaces_make_an_address_wait_that_guesses_keys) {
       const std::string answer = bed.ask(get(path, std::string("Authorization: Bearer ") + secret + "\r\n"));
       EXPECT_THAT(answer, StartsWith("HTTP/1.1 429 ")) << path;
       EXPECT_THAT(answer, HasSubstr("\r\nRetry-After: ")) << path;
+      EXPECT_THAT(answer, HasSubstr(path[1] == 'a' ? R"({"error":"too many failed)" : R"({"error":{"code":"rate_limit_exceeded")")) << path;
     }
   EXPECT_THAT(bed.ask(get("/health")), StartsWith("HTTP/1.1 200 "));
 }

@@ -7,6 +7,7 @@
 #include "gateway/auth_throttle.hpp"
 #include "gateway/key_rules.hpp"
 #include "gateway/request_material.hpp"
+#include "tenancy/credential.hpp"
 
 namespace hive::gateway {
 
@@ -35,7 +36,9 @@ class admin_relay final : public http::responder, private loop_timer {
     request_.query = exchange.head().query;
     request_.client = client_of(context, exchange);
     request_.request_id = std::move(request_id);
-    if (const auto *f = http::find_field(exchange.head().fields, "authorization")) request_.authorization = f->value;
+    // Which of two that differ counts would be a guess: none does.
+    if (!tenancy::credential_of(exchange.head().fields).conflicting)
+      if (const auto *f = http::find_field(exchange.head().fields, "authorization")) request_.authorization = f->value;
     if (const auto *f = http::find_field(exchange.head().fields, "if-match")) request_.if_match = f->value;
     if (request_.path == "/admin/explain")
       for (const http::field &f : exchange.head().fields)
@@ -49,11 +52,13 @@ class admin_relay final : public http::responder, private loop_timer {
     if (const uint64_t wait_s = wait_after_failures(context_, exchange_)) return refuse(too_many_failures(wait_s));
     context_.home.arm(*this, started_ns_ + context_.options.request_timeout_ns);
     if (auto who = port_.opens(request_.authorization)) {
+      opened_ = true;
       request_.caller = *std::move(who);
       most_body_bytes_ = port_.most_body_bytes(request_.method, request_.path);
       return exchange_.read_body(most_body_bytes_);
     }
     if (!request_.authorization.empty()) count_failure(context_, exchange_);
+    request_.authorization.clear();  // a key that is read in the meantime lets nobody in whose body was not
     ask();
   }
 
@@ -104,7 +109,7 @@ class admin_relay final : public http::responder, private loop_timer {
   void refuse(const api_error &error) {
     admin_answer answer;
     answer.status = error.status;
-    answer.body = error_body(error, dialect::openai, request_.request_id);
+    answer.body = "{\"error\":" + json_quote(error.message) + "}";
     answer.fields.emplace_back("Retry-After", std::to_string(error.retry_after_s));
     finish(answer);
   }
@@ -129,7 +134,7 @@ class admin_relay final : public http::responder, private loop_timer {
     r.route = route;
     r.started_as = "/admin";
     r.client = request_.client;
-    r.tenant = how == ended::rejected_auth ? "" : "admin";
+    r.tenant = opened_ && how != ended::rejected_auth ? "admin" : "";
     r.status = status;
     r.how = how;
     r.started_unix_ms = started_unix_ms_;
@@ -142,6 +147,7 @@ class admin_relay final : public http::responder, private loop_timer {
   admin_port &port_;
   admin_request request_;      // without its body
   uint64_t most_body_bytes_ = 0;
+  bool opened_ = false;        // /admin, by the port, for whoever asks here
   const uint64_t started_ns_;
   const uint64_t started_unix_ms_;
   std::shared_ptr<admin_relay *> alive_ = std::make_shared<admin_relay *>(this);  // touched on this loop only

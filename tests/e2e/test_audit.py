@@ -83,15 +83,16 @@ def test_every_way_to_end_has_its_line(trail):
     httpx.get(trail.url + "/health", headers=request_id(8))
     httpx.request("OPTIONS", trail.url + "/v1/models", headers=request_id(9))
     httpx.get(trail.url + "/v1/models/nobody", headers=request_id(10))
+    httpx.get(trail.url + "/admin/nothing", headers=request_id(11))
     wanted = {1: (400, "request_invalid", "", "rejected_request"), 2: (404, "model_not_found", "nobody", "rejected_no_agent"),
               3: (413, "request_too_large", "", "rejected_request"), 4: (404, "not_found", "", "rejected_request"),
               5: (200, "", "", "completed"), 6: (401, "unauthorized", "", "rejected_auth"), 7: (400, "invalid_parameter", "sim-model", "rejected_by_engine"),
-              10: (404, "model_not_found", "", "rejected_request")}
+              10: (404, "model_not_found", "", "rejected_request"), 11: (404, "model_not_found", "", "rejected_request")}
     for number, (status, code, model, ended) in wanted.items():
         line = trail.trail.of(ID.format(number))
         expect(line, status_code=status, error_code=code, model=model, ended=ended, level="info" if status < 400 else "error", input_tokens=0,
                output_tokens=0, agent_id=trail.agent.peer_id if number == 7 else "")
-        expect(line, tenant_id="" if number in (4, 6) else "default")
+        expect(line, tenant_id="" if number in (4, 6, 11) else "default")
     assert wait_for("the admin's line", lambda: [l for l in lines(trail.trail.path) if l["tenant_id"] == "admin"])
     assert not {ID.format(8), ID.format(9)} & {l["request_id"] for l in lines(trail.trail.path)}
 
