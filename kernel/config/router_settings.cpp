@@ -193,7 +193,8 @@ void add_security(table &t, router_settings &r) {
   t.add("auth-mode", &r.written.auth_mode, "none",
         "Client authentication when there is no auth.yaml: none, or dynamic (keys come through /admin/api-keys).").no_flag();
   t.add("strict-auth", &r.strict_auth, "",
-        "An unknown key in auth.yaml is an error instead of a warning.");
+        "What auth.yaml is else warned about is an error: unknown keys, keys that nobody is asked for, a preview that is the key, unequal "
+        "limits that an owner's keys share. A key that has expired stays a warning.");
   t.add("key-store", &r.key_store, "true",
         "Whether keys written through /admin/api-keys are kept in the storage, as hashes, and open again after a restart.");
   t.add("strict-key-versions", &r.strict_key_versions, "",

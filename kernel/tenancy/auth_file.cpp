@@ -69,11 +69,11 @@ class reader {
     out_.mode_given = !word.empty();
     if (word.empty() || word == "none") {
       if (listed)
-        warn(keys->wrong("keys are listed, but api.mode is none: they are not asked for, and everybody may use the API"));
+        suspect(keys->wrong("keys are listed, but api.mode is none: they are not asked for, and everybody may use the API"));
       return finish(auth_mode::none);
     }
     if (word == "dynamic") {
-      if (listed) warn(keys->wrong("keys are listed, but api.mode is dynamic: they open nothing; write them to /admin/api-keys"));
+      if (listed) suspect(keys->wrong("keys are listed, but api.mode is dynamic: they open nothing; write them to /admin/api-keys"));
       out_.admin_key_required = true;
       return finish(auth_mode::dynamic);
     }
@@ -191,7 +191,7 @@ class reader {
     if (!key.preview.empty() && sha256(key.preview) == key.hash) {
       who_.clear();
       key.preview.clear();
-      warn(item.wrong("key_preview is the whole key; it is a secret, write its last 4 characters only"));
+      suspect(item.wrong("key_preview is the whole key; it is a secret, write its last 4 characters only"));
     }
     const auto [first, fresh] = seen_.emplace(key.hash, item.where() + ": " + item.path());
     if (!fresh) return problem(at->wrong("the same hash stands at " + first->second + "; remove one" + who_)), false;
@@ -296,8 +296,9 @@ class reader {
 
   void finish(auth_mode mode) {
     if (!out_.problems.empty()) return;
-    out_.keys = mode == auth_mode::none ? keyring::open_to_all() : keyring::of(std::move(keys_), mode, options_.now_unix_ms);
-    for (const auto &[one, other] : unequal_limits(*out_.keys)) warn(fail(errc::invalid, words_about_unequal_limits(*one, *other), name_));
+    auto ring = mode == auth_mode::none ? keyring::open_to_all() : keyring::of(std::move(keys_), mode, options_.now_unix_ms);
+    for (const auto &[one, other] : unequal_limits(*ring)) suspect(fail(errc::invalid, words_about_unequal_limits(*one, *other), name_));
+    if (out_.problems.empty()) out_.keys = std::move(ring);
   }
 
   std::string text_of(const node *at) {
@@ -308,10 +309,12 @@ class reader {
   }
 
   void unknown(const node &map, std::initializer_list<std::string_view> known) {
-    for (const status &s : map.unknown_keys(known)) {
-      if (options_.strict) problem(s);
-      else warn(s);
-    }
+    for (const status &s : map.unknown_keys(known)) suspect(s);
+  }
+  // Loads, and hardly means what it says.
+  void suspect(const status &s) {
+    if (options_.strict) problem(s);
+    else warn(s);
   }
   void warn(const status &s) { out_.warnings.push_back(s.text()); }
   void problem(status s) { out_.problems.push_back(std::move(s)); }

@@ -18,7 +18,7 @@
 namespace hive::tenancy {
 
 struct auth_options {
-  bool strict = false;              // --strict-auth: an unknown key is an error
+  bool strict = false;              // --strict-auth: what else is warned about is an error, but for a key that has expired
   uint64_t now_unix_ms = 0;         // for the warning about keys that have expired
 };
 

@@ -134,6 +134,33 @@ TEST(auth_file, a_typo_is_told_and_refused_when_strict) {
   EXPECT_EQ(parsed(text, true).keys, nullptr);
 }
 
+// Naive variants: strict of unknown keys alone; a ring that was made before its last warning.
+TEST(auth_file, whatever_is_suspect_is_one_warning_and_refused_when_strict) {
+  const std::string two = "    - key_hash: " + other + "\n      metadata: {name: n, owner: acme}\n";
+  const std::pair<std::string, const char *> cases[] = {
+      {"apy: {}\n", "unknown key"},
+      {key("      quota: {requests_per_hour: 1}\n"), "unknown key"},
+      {"api: {keys: [{key_hash: x}]}\n", "everybody may use the API"},
+      {"api: {mode: \"\", keys: [{key_hash: x}]}\n", "everybody may use the API"},
+      {key().replace(13, 7, "none"), "everybody may use the API"},
+      {key().replace(13, 7, "dynamic"), "they open nothing"},
+      {"api:\n  mode: api-key\n  keys: [{key_hash: " + hash + ", key_preview: " + raw + ", metadata: {name: n, owner: o}}]\n", "key_preview is the whole key"},
+      {key("      quota: {requests_per_minute: 5}\n" + two), "differ in requests_per_minute or tokens_per_day"}};
+  for (const auto &[text, words] : cases) {
+    const auto loose = parsed(text), strict = parsed(text, true);
+    ASSERT_NE(loose.keys, nullptr) << text << all(loose);
+    ASSERT_EQ(loose.warnings.size(), 1u) << text;
+    EXPECT_NE(loose.warnings[0].find(words), std::string::npos) << loose.warnings[0];
+    EXPECT_EQ(strict.keys, nullptr) << text;
+    EXPECT_EQ(all(strict), loose.warnings[0] + "\n") << text;
+    EXPECT_TRUE(strict.warnings.empty()) << text;
+    EXPECT_EQ(all(strict).find(raw), std::string::npos);
+  }
+  const auto gone = parsed(key("", "name: n, owner: o, expires_at: 01-01-2000"), true);
+  ASSERT_NE(gone.keys, nullptr) << all(gone);
+  EXPECT_EQ(gone.warnings.size(), 1u) << "that it does so is why it stands there";
+}
+
 TEST(auth_file, every_limit_counts_and_none_is_warned_of) {
   for (const char *more : {"      quota: {tokens_per_day: 1, input_tokens_per_minute: 1}\n",
                            "      quota: {per_model: {m: {requests_per_minute_per_replica: 1, tokens_per_day: 0}}}\n",
