@@ -67,8 +67,17 @@ bool append_file::still_there() const {
   return ::stat(path_.c_str(), &there) == 0 && there.st_dev == device_ && there.st_ino == inode_;
 }
 
+bool append_file::deleted() const {
+  struct stat about;
+  return own_ && regular_ && ::fstat(fd_, &about) == 0 && about.st_nlink == 0;
+}
+
 size_t append_file::write(std::string_view bytes, int patience_ms, status &why) {
   size_t done = 0;
+  if (deleted()) {
+    why = fail(errc::unavailable, "cannot be written: it was deleted and could not be made again", path_);
+    return done;
+  }
   while (done < bytes.size()) {
     size_t piece = bytes.size() - done;
     if (!regular_) {

@@ -25,11 +25,13 @@ class append_file {
   // False when the path names another file by now, or none: it was renamed or deleted.
   bool still_there() const;
 
-  // Takes as much of the bytes as it can now and answers how many. Waits at most `patience_ms` for a reader of a pipe. Fewer
-  // than all with an ok status: nobody reads.
+  // Takes as much of the bytes as it can now and answers how many: none of a file without a name, which nobody would ever read.
+  // Waits at most `patience_ms` for a reader of a pipe. Fewer than all with an ok status: nobody reads.
   size_t write(std::string_view bytes, int patience_ms, status &why);
 
  private:
+  bool deleted() const;
+
   int fd_ = -1;
   bool regular_ = false;
   bool own_ = true;         // false: stdout, whose description others share, so it is never made non-blocking

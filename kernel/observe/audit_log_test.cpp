@@ -219,6 +219,24 @@ TEST_F(audit, a_file_that_was_renamed_or_deleted_is_noticed_without_a_signal) {
   EXPECT_EQ(log.counters().opened, 4u);
 }
 
+// Naive variant: what the old file takes counts as written, although it has no name any more.
+TEST_F(audit, lines_wait_while_a_file_that_was_deleted_cannot_be_made_again) {
+  audit_log log(options_);
+  ASSERT_TRUE(log.start().ok());
+  log.write(entry("before"));
+  written(log, 1);
+  std::filesystem::remove(options_.path);
+  std::filesystem::create_directory(options_.path);
+  for (const char *id : {"0", "1", "2"}) log.write(entry(id));
+  ASSERT_TRUE(within_limit([&] { return log.counters().write_errors > 2; }));
+  EXPECT_EQ(log.counters().written, 1u);
+  std::filesystem::remove(options_.path);
+  log.reopen();
+  written(log, 4);
+  EXPECT_EQ(ids(options_.path), (std::vector<std::string>{"0", "1", "2"}));
+  EXPECT_EQ(log.counters().dropped_full, 0u);
+}
+
 TEST_F(audit, after_copytruncate_lines_start_at_the_front_again) {
   audit_log log(options_);
   ASSERT_TRUE(log.start().ok());
