@@ -23,14 +23,14 @@ std::string target_of(std::string_view route, std::string_view path) {
   return gateway::percent_decode(path);
 }
 
-action_log::reply_fn action_log::watching(const gateway::admin_request &request, reply_fn reply) const {
+action_log::reply_fn action_log::watching(const gateway::admin_request &request, reply_fn reply, secret_test secret) const {
   if (log_ == nullptr || !changes(request)) return reply;
   struct who {
     std::string request_id, key_id, method, path, client;
     uint64_t began_ns, began_unix_ms;
   };
   who w{request.request_id, request.caller.key_id, request.method, request.path, request.client, now_ns(), unix_ms()};
-  return [log = log_, w = std::move(w), reply = std::move(reply)](gateway::admin_answer answer) {
+  return [log = log_, w = std::move(w), reply = std::move(reply), secret = std::move(secret)](gateway::admin_answer answer) {
     if (!answer.route.empty() && answer.route != "unmatched") {
       const std::string target = target_of(answer.route, w.path);
       observe::admin_action a;
@@ -38,7 +38,7 @@ action_log::reply_fn action_log::watching(const gateway::admin_request &request,
       a.admin_key_id = w.key_id;
       a.method = w.method;
       a.route = answer.route;
-      a.target = target;
+      a.target = secret && !target.empty() && secret(target) ? observe::hidden_target : std::string_view(target);
       a.status_code = answer.status;
       a.latency_ms = (now_ns() - w.began_ns) / ns_per_ms;
       a.source_ip = w.client;

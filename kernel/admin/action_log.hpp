@@ -18,6 +18,9 @@ std::string target_of(std::string_view route, std::string_view path);
 // What is not a question changes something, unless it is known not to: a route that is new counts.
 bool changes(const gateway::admin_request &);
 
+// Whether a text is a secret of this router, a key or the agents' secret, as they were at some moment. Any thread.
+using secret_test = std::function<bool(std::string_view)>;
+
 class action_log {
  public:
   using reply_fn = std::function<void(gateway::admin_answer)>;
@@ -25,8 +28,8 @@ class action_log {
   // Null: nothing is written. Before the first request.
   void write_to(observe::audit_log *log) { log_ = log; }
   // The reply to hand on instead of `reply`. Its line is written when the change is answered, also when the client has given up
-  // by then. Who asks is the request's caller: known already, or nobody.
-  reply_fn watching(const gateway::admin_request &, reply_fn reply) const;
+  // by then. Who asks is the request's caller: known already, or nobody. A target that `secret` knows stands as "[secret]".
+  reply_fn watching(const gateway::admin_request &, reply_fn reply, secret_test secret = {}) const;
 
  private:
   observe::audit_log *log_ = nullptr;

@@ -55,7 +55,7 @@ struct action_file : testing::Test {
         r.body = "a body that is nobody's business";
         if (s.opened) r.caller.key_id = sha256_hex(admin_key).substr(0, 12);
         int replies = 0;
-        actions.watching(r, [&](admin_answer a) { replies += a.status == s.status ? 1 : 100; })({s.status, {}, {}, {}, s.route});
+        actions.watching(r, [&](admin_answer a) { replies += a.status == s.status ? 1 : 100; }, is_secret)({s.status, {}, {}, {}, s.route});
         EXPECT_EQ(replies, 1);
       }
     }
@@ -69,6 +69,7 @@ struct action_file : testing::Test {
   }
   test_folder folder;
   std::string text;
+  secret_test is_secret;
 };
 
 // Naive variants: a call in each handler (the next route is forgotten), the request's body or credential in the line.
@@ -104,6 +105,22 @@ TEST_F(action_file, a_key_that_was_typed_into_a_path_and_a_target_without_end_st
   EXPECT_EQ(lines[2].at("target").as_string(), "[secret]");
   EXPECT_EQ(lines[0].at("target").as_string(), "[secret]");
   EXPECT_EQ(lines[1].at("target").as_string().size(), observe::most_audit_text);
+}
+
+// Naive variants: only what begins like a key is one; only /admin/api-keys is looked at; only who was let in.
+TEST_F(action_file, a_key_of_any_form_stays_out_of_every_target) {
+  is_secret = [](std::string_view t) { return t == admin_key; };
+  const std::string key = admin_key, policy = "/admin/policy/models/" + key, agent = "/admin/agents/" + key + "/revoked", id = "/admin/api-keys/%61" + key.substr(1);
+  const auto lines = lines_of({{"PUT", policy.c_str(), "/admin/policy/models/*name", 400},
+                               {"PUT", agent.c_str(), "/admin/agents/:peer_id/revoked", 400},
+                               {"DELETE", id.c_str(), "/admin/api-keys/:id", 401, false},
+                               {"DELETE", "/admin/policy/models/a-name", "/admin/policy/models/*name", 200},
+                               {"POST", "/admin/metrics/reset", "/admin/metrics/reset", 200}});
+  ASSERT_EQ(lines.size(), 5u);
+  for (size_t i = 0; i < 3; ++i) EXPECT_EQ(lines[i].at("target").as_string(), "[secret]") << i;
+  EXPECT_EQ(lines[3].at("target").as_string(), "a-name");
+  EXPECT_EQ(lines[4].at("target").as_string(), "");
+  EXPECT_EQ(text.find(key.substr(1)), std::string::npos);
 }
 
 }  // namespace

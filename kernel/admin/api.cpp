@@ -124,7 +124,8 @@ void api::handle(admin_request request, std::function<void(admin_answer)> reply)
     auto who = opens(request.authorization);
     const bool opened = who.has_value();
     if (opened) request.caller = *std::move(who);
-    answer(request, actions_.watching(request, reply), opened);
+    const secret_test secret = changes(request) && on_.secrets ? on_.secrets() : secret_test();
+    answer(request, actions_.watching(request, reply, secret), opened, secret);
   });
 }
 
@@ -141,7 +142,7 @@ std::optional<gateway::admin_caller> api::opens(const std::string &header) const
   return gateway::admin_caller{found->id, found->read_only};
 }
 
-void api::answer(const admin_request &request, const reply_fn &reply, bool opened) {
+void api::answer(const admin_request &request, const reply_fn &reply, bool opened, const secret_test &secret) {
   const admin_route *found = nullptr;
   std::string argument, allow;
   std::string_view label;  // of the first path that fits; what is more special stands before what is more general
@@ -170,6 +171,9 @@ void api::answer(const admin_request &request, const reply_fn &reply, bool opene
   }
   if (request.caller.read_only && changes(request))
     return reply(refused(403, "this admin key may only read", found->label));
+  // Before anything stores it or tells of it.
+  if (secret && !argument.empty() && secret(argument))
+    return reply(refused(400, "that is a key and no name; exchange it: it stood in a path", found->label));
   const auto ok = [&](std::string body) { reply(make(200, std::move(body), found->label)); };
   const auto missing = [&](std::string_view words) { reply(refused(404, words, found->label)); };
   // For answers of parts that know nothing of the table.

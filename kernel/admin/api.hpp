@@ -51,6 +51,7 @@ struct api_subjects {
   const tenancy::token_estimator &tokens;
   fleet::agent_roster &roster;
   tenancy::key_registry *keys = nullptr;      // null: the mode is not dynamic
+  std::function<secret_test()> secrets = {};  // those of the moment; control thread
 };
 
 class api final : public gateway::admin_port {
@@ -68,7 +69,7 @@ class api final : public gateway::admin_port {
  private:
   using reply_fn = std::function<void(gateway::admin_answer)>;
   using key_list = std::shared_ptr<const std::vector<config::admin_key>>;
-  void answer(const gateway::admin_request &, const reply_fn &, bool opened);
+  void answer(const gateway::admin_request &, const reply_fn &, bool opened, const secret_test &);
   key_list keys_now() const;
   std::string health() const;
   void storage_stats(reply_fn) const;

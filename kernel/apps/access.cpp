@@ -1,7 +1,9 @@
 #include "apps/access.hpp"
 
+#include <algorithm>
 #include <utility>
 
+#include "base/text.hpp"
 #include "observe/log.hpp"
 
 namespace hive::apps {
@@ -71,6 +73,14 @@ status access::take_secrets(const std::vector<std::string> &secrets) {
   if (const status s = keys_apart(*keys_, admin_keys_, hashes); !s) return s;
   secrets_ = std::move(hashes);
   return {};
+}
+
+std::function<bool(std::string_view)> access::secret_test() const {
+  return [ring = keys_, admin = admin_keys_, secrets = secrets_](std::string_view text) {
+    const digest32 hash = sha256(trim(text));
+    return ring->find(hash) != nullptr || std::find(secrets.begin(), secrets.end(), hash) != secrets.end() ||
+           std::any_of(admin.begin(), admin.end(), [&](const config::admin_key &key) { return key.hash == hash; });
+  };
 }
 
 // The file that is read is the file that is judged and the one that counts.

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "apps/client_keys.hpp"
@@ -42,6 +43,9 @@ class access {
   // Once a second: frees the keys that were replaced and that no request began with any more. Here, because a worker that let go of the
   // last of them would stand still for as long as tens of thousands of keys take.
   void sweep();
+
+  // Tells whether a text, with white space around it or without, is a key or a shared secret of this moment. To be asked on any thread.
+  std::function<bool(std::string_view)> secret_test() const;
 
   const ring &keys() const { return keys_; }
   const std::vector<config::admin_key> &admin_keys() const { return admin_keys_; }

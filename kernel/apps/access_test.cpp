@@ -174,11 +174,31 @@ TEST_F(who_may_come_in, keys_of_the_admin_api_are_judged_beside_the_shared_secre
   EXPECT_FALSE(reload("api: {mode: dynamic}\n", rotated + "\n"));
 }
 
+TEST_F(who_may_come_in, what_is_a_secret_at_the_moment_is_known_by_its_text_and_for_as_long_as_somebody_asks) {
+  settings.secrets = {secret};
+  ASSERT_TRUE(start(listed(client), admin + "\n").ok());
+  const auto before = doors->secret_test();
+  ASSERT_TRUE(reload(listed("second"), other + "\n"));
+  ASSERT_TRUE(doors->take_secrets({rotated}).ok());
+  const auto now = doors->secret_test();
+  doors->sweep();
+  for (const std::string &text : {client, admin, secret}) {
+    EXPECT_TRUE(before(text)) << text;
+    EXPECT_FALSE(now(text)) << text;
+  }
+  for (const std::string &text : {std::string("second"), other, " " + other + "\n", rotated}) {
+    EXPECT_FALSE(before(text)) << text;
+    EXPECT_TRUE(now(text)) << text;
+  }
+  for (const std::string &text : {std::string(), sha256_hex(other), other.substr(1)}) EXPECT_FALSE(now(text)) << text;
+}
+
 TEST_F(who_may_come_in, without_files_there_is_nothing_to_reload) {
   access plain(settings, control);
   ASSERT_TRUE(plain.start().ok());
   EXPECT_EQ(plain.keys()->mode(), auth_mode::none);
   EXPECT_EQ(plain.reload(), std::nullopt);
+  EXPECT_FALSE(plain.secret_test()("anything"));
 }
 
 }  // namespace

@@ -197,7 +197,7 @@ status router_app::start() {
   a.storage = settings_.storage;
   a.extra_routes = settings_.extra_routes;
   a.entry_ttl_days = static_cast<uint64_t>(settings_.disk_db_ttl_days);
-  api_ = std::make_unique<admin::api>(a, admin::api_subjects{control_, *fleet_, *storage_, plugins_, *router_, *forwards_, stages_, policies_->library(), *recent_, names_, tokens_, *roster_, access_->registry()});
+  api_ = std::make_unique<admin::api>(a, admin::api_subjects{control_, *fleet_, *storage_, plugins_, *router_, *forwards_, stages_, policies_->library(), *recent_, names_, tokens_, *roster_, access_->registry(), [this] { return access_->secret_test(); }});
   access_->serve([this](const tenancy::keyring &keys) { return policies_->fits(keys); },
                  [this](access::ring keys, std::function<void()> everywhere) { publish_keys(std::move(keys), std::move(everywhere)); },
                  [this](const std::vector<config::admin_key> &keys) { api_->set_keys(keys); });

@@ -22,7 +22,7 @@ void append_admin_line(std::string &out, const admin_action &a, const zone &z) {
   text(out, R"(,"admin_key_id":)", a.admin_key_id);
   text(out, R"(,"method":)", a.method);
   text(out, R"(,"route":)", a.route);
-  text(out, R"(,"target":)", secret ? std::string_view("[secret]") : a.target);
+  text(out, R"(,"target":)", secret ? hidden_target : a.target);
   out += R"(,"status_code":)" + std::to_string(a.status_code) + R"(,"latency_ms":)" + std::to_string(a.latency_ms);
   text(out, R"(,"source_ip":)", a.source_ip);
   out += R"(,"ts":")";

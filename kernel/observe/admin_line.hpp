@@ -23,7 +23,10 @@ struct admin_action {
   uint64_t started_unix_ms = 0;
 };
 
-// Appends the line with its newline. A target that looks like a key is a mistake of who typed it, and stands as "[secret]".
+// What stands for a target that is a key: a mistake of who typed it.
+inline constexpr std::string_view hidden_target = "[secret]";
+
+// Appends the line with its newline. A target that looks like a key is hidden; whoever knows which texts are keys hides those.
 void append_admin_line(std::string &out, const admin_action &, const zone &);
 
 }  // namespace hive::observe

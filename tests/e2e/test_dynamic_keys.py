@@ -172,6 +172,40 @@ def test_one_value_has_one_role(stack):
     assert stack.admin("/admin/api-keys", key=ONE).status_code == 401
 
 
+def test_a_key_that_is_typed_for_a_name_is_refused_and_stands_nowhere(stack):
+    """Naive variants: what does not begin with sk- is no key; the routes of keys alone look; a refusal to a stranger writes it down."""
+    stack.start_router(env=DYNAMIC)
+    plain = "client-key-without-a-prefix-0004"
+    assert put(stack, "k", "1", plain).status_code == 200
+    policy = "models: [m]\nrouting_policy: {strategy: least-loaded}\n"
+    for secret in (plain, ADMIN_KEY, stack.secret):
+        for method, path, body in (("PUT", f"policy/models/{secret}", policy), ("DELETE", f"policy/models/{secret}", ""), ("PUT", f"agents/{secret}/revoked", ""),
+                                   ("POST", f"agents/{secret}/kick", ""), ("DELETE", f"api-keys/{secret}?version=2", "")):
+            for key, status_code in ((ADMIN_KEY, 400), (ONE, 401)):
+                answer = stack.admin("/admin/" + path, method, key=key, content=body)
+                assert answer.status_code == status_code and secret not in answer.text, (method, path, answer.text)
+    targets = lambda: [line["target"] for line in stack.audit() if line["log_type"] == "admin_audit"]
+    wait_for("a line of each", lambda: len(targets()) == 31)
+    assert targets() == ["k"] + ["[secret]"] * 30
+    assert stack.admin("/admin/policy/models").json() == {}
+    for secret in (plain, ADMIN_KEY, stack.secret):
+        assert secret not in (stack.folder / "audit.jsonl").read_text() + stack.router.log()
+
+
+def test_tokens_a_minute_of_a_key_hold_where_the_model_is_serverless(stack):
+    policy = stack.folder / "policy.yaml"
+    policy.write_text("mode: serverless\nrouting_policy: {strategy: least-loaded}\n")
+    serve(stack, "--policy-file", policy)
+    assert put(stack, "k", "1", ONE, quota={"input_tokens_per_minute": 10}).status_code == 200
+    body = {"model": "sim-model", "messages": [{"role": "user", "content": "x" * 32}], "max_tokens": 1}  # 10 tokens
+    ask = lambda: httpx.post(stack.url + "/v1/chat/completions", json=body, headers={"x-api-key": ONE}, timeout=20)
+    assert ask().status_code == 200
+    over = ask()
+    assert (over.status_code, over.json()["error"]["code"]) == (429, "rate_limit_exceeded"), over.text
+    assert int(over.headers["retry-after"]) >= 1
+    assert stack.metric("hivenet_router_admission_rejections_total", reason="b4_itpm") == 1
+
+
 def test_the_mode_needs_an_admin_key_whatever_else_is_allowed(stack):
     for env in ({}, {"HIVENET_ROUTER_ALLOW_INSECURE_ADMIN": "true"}):
         assert "there is no admin key" in refused_to_start(stack, env={**DYNAMIC, **env})
