@@ -1,5 +1,6 @@
 #include "apps/http_edge.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace hive::apps {
@@ -7,8 +8,9 @@ namespace hive::apps {
 namespace {
 
 // Operators and their tools are few; strangers who find their port may not take the clients' descriptors.
-constexpr size_t most_own_connections = 256;
-constexpr size_t most_of_an_address = 32;  // of those: one stranger may not take them all
+constexpr uint64_t most_own_connections = 256;
+constexpr size_t address_share = 8;  // one stranger may not take them all
+constexpr uint64_t kept_descriptors = 64;
 
 bool is_loopback(std::string_view address) { return address.starts_with("127.") || address == "::1"; }
 
@@ -20,8 +22,16 @@ std::unique_ptr<http::peer_limit> peers_of(const config::edge_settings &s, const
 
 }  // namespace
 
-http_edge::http_edge(const config::edge_settings &s, const gateway::trusted_proxies &proxies)
-    : settings_(s), peers_(peers_of(s, proxies)), own_peers_(std::make_unique<http::peer_limit>(most_of_an_address, is_loopback)) {}
+connection_shares share_descriptors(uint64_t allowed, size_t own_listeners) {
+  const auto kept = [&](uint64_t own) { return std::max<uint64_t>(allowed / 8, own_listeners * own + kept_descriptors); };
+  uint64_t own = most_own_connections;
+  if (kept(own) > allowed / 2) own = std::clamp<uint64_t>(allowed / 16, 1, most_own_connections);
+  return {allowed - std::min(kept(own), allowed / 2), static_cast<size_t>(own)};
+}
+
+http_edge::http_edge(const config::edge_settings &s, const gateway::trusted_proxies &proxies, uint64_t descriptors)
+    : settings_(s), shares_(share_descriptors(descriptors, s.admin_apart ? 2 : 1)), peers_(peers_of(s, proxies)),
+      own_peers_(std::make_unique<http::peer_limit>(std::max<size_t>(shares_.own / address_share, 1), is_loopback)) {}
 
 status http_edge::read(identity &clients, identity &admin, std::vector<std::string> &warnings) const {
   if (!settings_.tls()) return {};
@@ -80,7 +90,7 @@ http::server_limits http_edge::own_limits() const {
   l.header_timeout_ns = settings_.header_timeout.ns;
   l.idle_timeout_ns = settings_.idle_timeout.ns;
   l.body_idle_timeout_ns = settings_.body_timeout.ns;
-  l.max_connections = most_own_connections;
+  l.max_connections = shares_.own;
   l.peers = own_peers_.get();
   return l;
 }

@@ -2,6 +2,7 @@
 // what it hands out is for the listeners' own threads.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,11 +15,21 @@
 
 namespace hive::apps {
 
+// How many connections the HTTP listeners may have, of the descriptors that a process may.
+struct connection_shares {
+  uint64_t clients;   // the listeners for clients, all workers together
+  size_t own;         // each of the operators' listeners
+};
+// Keeps an eighth, and at least what the operators' listeners may take and 64, for agents, files and what is being closed: libzmq
+// aborts when it finds no descriptor. Where that would be more than half, the operators' listeners get a sixteenth each.
+connection_shares share_descriptors(uint64_t allowed, size_t own_listeners);
+
 class http_edge {
  public:
   using identity = std::shared_ptr<const http::tls_identity>;
 
-  http_edge(const config::edge_settings &, const gateway::trusted_proxies &);
+  // `descriptors`: how many this process may have open.
+  http_edge(const config::edge_settings &, const gateway::trusted_proxies &, uint64_t descriptors = UINT64_MAX);
   // Reads the certificates, if there are to be any: a listener that should have TLS and cannot does not start.
   status start(std::vector<std::string> &warnings);
   // Reads them again. What is wrong with them leaves all as it was, and is told.
@@ -29,6 +40,7 @@ class http_edge {
   const identity &for_admin() const { return admin_; }
   const identity &for_metrics() const { return settings_.metrics_tls ? clients_ : none_; }
 
+  uint64_t room_for_clients() const { return shares_.clients; }
   http::server_limits client_limits() const;
   http::server_limits own_limits() const;   // of the operators' listeners
   admin::edge_stats &stats() { return stats_; }
@@ -39,6 +51,7 @@ class http_edge {
   status read(identity &clients, identity &admin, std::vector<std::string> &warnings) const;
 
   const config::edge_settings settings_;
+  const connection_shares shares_;
   const std::unique_ptr<http::peer_limit> peers_, own_peers_;   // of clients, null: any number; of the operators' listeners
   identity clients_, admin_;
   const identity none_;

@@ -20,5 +20,29 @@ TEST(http_edge, one_address_does_not_fill_the_operators_listeners) {
   EXPECT_EQ(edge.client_limits().peers, nullptr) << "clients have a limit of their own, and by default none";
 }
 
+// Naive variant: an eighth is kept, and the operators' listeners take that and more.
+TEST(http_edge, clients_get_what_agents_files_and_the_operators_listeners_do_not_need) {
+  const struct {
+    uint64_t allowed;
+    size_t listeners;
+    uint64_t clients;
+    size_t own;
+  } cases[] = {{1'048'576, 2, 917'504, 256}, {4096, 1, 3584, 256}, {4096, 2, 3520, 256}, {1024, 1, 704, 256},
+               {1024, 2, 832, 64},           {512, 1, 416, 32},    {64, 1, 32, 4},       {UINT64_MAX, 2, UINT64_MAX - UINT64_MAX / 8, 256}};
+  for (const auto &c : cases) {
+    const connection_shares got = share_descriptors(c.allowed, c.listeners);
+    EXPECT_EQ(got.clients, c.clients) << c.allowed;
+    EXPECT_EQ(got.own, c.own) << c.allowed;
+  }
+  config::edge_settings s;
+  const http_edge plain(s, gateway::trusted_proxies{}, 1024);
+  s.admin_apart = true;
+  const http_edge apart(s, gateway::trusted_proxies{}, 1024);
+  EXPECT_EQ(plain.room_for_clients(), 704u);
+  EXPECT_EQ(plain.own_limits().max_connections, 256u);
+  EXPECT_EQ(apart.room_for_clients(), 832u);
+  EXPECT_EQ(apart.own_limits().max_connections, 64u);
+}
+
 }  // namespace
 }  // namespace hive::apps

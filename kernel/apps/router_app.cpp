@@ -23,14 +23,16 @@ namespace hive::apps {
 
 namespace {
 
-// An even share of what is configured, and of what the descriptors allow: libzmq aborts when it finds none.
-size_t connections_a_worker(const config::router_settings &s) {
-  auto most = static_cast<uint64_t>(s.max_connections);
+uint64_t allowed_descriptors() {
   rlimit descriptors;
-  // An eighth is kept for agents, files and what is being closed.
-  if (getrlimit(RLIMIT_NOFILE, &descriptors) == 0 && descriptors.rlim_cur - descriptors.rlim_cur / 8 < most) {
-    const uint64_t room = descriptors.rlim_cur - descriptors.rlim_cur / 8;
-    observe::log("router").warn("{} descriptors are allowed: at most {} client connections, not {}", descriptors.rlim_cur, room, most);
+  return getrlimit(RLIMIT_NOFILE, &descriptors) == 0 ? descriptors.rlim_cur : UINT64_MAX;
+}
+
+// An even share of what is configured, and of what the descriptors allow.
+size_t connections_a_worker(const config::router_settings &s, uint64_t room) {
+  auto most = static_cast<uint64_t>(s.max_connections);
+  if (room < most) {
+    observe::log("router").warn("{} descriptors are allowed: at most {} client connections, not {}", allowed_descriptors(), room, most);
     most = room;
   }
   const auto workers = static_cast<uint64_t>(s.workers);
@@ -134,7 +136,7 @@ status router_app::start() {
   auto proxies = gateway::trusted_proxies::parse(settings_.trusted_proxies);
   if (!proxies) return proxies.why();
   proxies_ = *std::move(proxies);
-  edge_ = std::make_unique<http_edge>(settings_.edge, proxies_);
+  edge_ = std::make_unique<http_edge>(settings_.edge, proxies_, allowed_descriptors());
   std::vector<std::string> edge_warnings;
   if (const status s = edge_->start(edge_warnings); !s) return s;
   for (const std::string &w : edge_warnings) observe::log("router").warn("{}", w);
@@ -277,7 +279,7 @@ status router_app::start_units() {
   const uint64_t boot_id = (static_cast<uint64_t>(random()) << 32) | random();
   http::server_limits limits = edge_->client_limits();
   limits.write_stall_timeout_ns = or_never(settings_.stream_write_timeout.ns);
-  limits.max_connections = connections_a_worker(settings_);
+  limits.max_connections = connections_a_worker(settings_, edge_->room_for_clients());
   limits.half_close_is_gone = settings_.client_half_close != "allow";
   config::address http = settings_.http;
   const bool open = access_->keys()->mode() == tenancy::auth_mode::none;
