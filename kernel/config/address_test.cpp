@@ -1,6 +1,7 @@
 #include "config/address.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cstdlib>
 #include <fstream>
@@ -91,6 +92,21 @@ TEST_F(secret_file, refusals_name_the_source_and_never_the_secret) {
     EXPECT_EQ(got.why().text(), file_ + why);
   }
   EXPECT_EQ(read_secrets(file_ + ".none", 32).why().message(), "cannot be opened: No such file or directory");
+}
+
+// Naive variants: an open that waits for somebody to write the pipe, on the thread that runs the router; a read without end.
+TEST_F(secret_file, is_a_regular_file_or_refused_at_once) {
+  ASSERT_EQ(::mkfifo(file_.c_str(), 0600), 0);
+  for (const std::string &bad : {file_, std::string("/dev/zero"), folder_.path().string()})
+    EXPECT_EQ(read_secrets(bad, 32).why().text(), bad + ": not a regular file");
+}
+
+TEST_F(secret_file, has_at_most_64_KiB) {
+  const std::string secret(32, 's');
+  write(secret + "\n" + std::string(64 * 1024 - 33, '#'));
+  EXPECT_EQ(*read_secrets(file_, 32), std::vector<std::string>{secret});
+  write(secret + "\n" + std::string(64 * 1024 - 32, '#'));
+  EXPECT_EQ(read_secrets(file_, 32).why().text(), file_ + ": larger than 64 KiB, so not a secret file");
 }
 
 }  // namespace

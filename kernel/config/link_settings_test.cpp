@@ -31,7 +31,8 @@ TEST_F(link_secrets, come_newest_first_and_each_once_from_files_and_variables) {
                {{"", one, "", two}, {one, two}},
                {{now, three, "", ""}, {one, two}},
                {{now, "", before, one}, {one, two, three}},
-               {{"", one, "", one}, {one}}};
+               {{"", one, "", one}, {one}},
+               {{"", "\xef\xbb\xbf" + one + "\n", "", " \xef\xbb\xbf" + two}, {one, two}}};
   for (const auto &[from, expected] : cases) {
     const auto got = read_link_secrets(from);
     ASSERT_TRUE(got.ok()) << got.why().text();
@@ -55,6 +56,9 @@ TEST_F(link_secrets, refusals_say_where) {
     std::string says;
   } cases[] = {{{"", "short", "", ""}, "HIVENET_ROUTER_JWT_SECRET: the secret has 5 bytes"},
                {{"", one, "", "short"}, "HIVENET_ROUTER_JWT_SECRET_PREVIOUS: the secret has 5 bytes"},
+               {{"", one + "\x01", "", ""}, "HIVENET_ROUTER_JWT_SECRET: the secret holds a byte that is not printable ASCII"},
+               {{"", one + "\xc3\xbc", "", ""}, "HIVENET_ROUTER_JWT_SECRET: the secret holds a byte that is not printable ASCII"},
+               {{"", one, "", two + " " + two}, "HIVENET_ROUTER_JWT_SECRET_PREVIOUS: the secret holds a byte that is not printable ASCII"},
                {{"", "", "", two}, "HIVENET_ROUTER_JWT_SECRET_PREVIOUS: a previous secret without one in use"},
                {{folder_.at("none"), "", "", ""}, folder_.at("none") + ": cannot be opened"},
                {{file("nine", nine), "", "", ""}, folder_.at("nine") + ": there are 9 shared secrets; at most 8"}};

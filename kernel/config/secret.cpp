@@ -1,7 +1,10 @@
 #include "config/secret.hpp"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 
 #include "base/digest.hpp"
@@ -50,7 +53,10 @@ result<std::vector<std::string>> secrets_of(std::string_view text, const std::st
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
     if (line.empty() || line.front() == '#') continue;
     auto one = clean_secret(line, file + ":" + std::to_string(number), min_bytes);
-    if (!one) return one.why();
+    if (!one) {
+      for (std::string &before : out) wipe(before);
+      return one.why();
+    }
     out.push_back(*std::move(one));
   }
   if (out.empty()) return fail(errc::invalid, "holds no secret; write one of at least " + std::to_string(min_bytes) + " bytes", file);
@@ -59,18 +65,30 @@ result<std::vector<std::string>> secrets_of(std::string_view text, const std::st
 
 }  // namespace
 
+// A pipe without a writer would hold whoever opens it, and one that nobody ends whoever reads it: on SIGHUP the router.
 result<std::vector<std::string>> read_secrets(const std::string &file, size_t min_bytes) {
-  std::FILE *in = std::fopen(file.c_str(), "re");
-  if (in == nullptr) return fail(errc::invalid, std::string("cannot be opened: ") + std::strerror(errno), file);
+  const int in = ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (in < 0) return fail(errc::invalid, std::string("cannot be opened: ") + std::strerror(errno), file);
+  struct stat about;
+  if (::fstat(in, &about) != 0 || !S_ISREG(about.st_mode)) {
+    ::close(in);
+    return fail(errc::invalid, "not a regular file", file);
+  }
   std::string text(max_secret_file + 1, '\0');
-  text.resize(std::fread(text.data(), 1, text.size(), in));
-  const bool broken = std::ferror(in) != 0;
-  std::fclose(in);
-  if (broken || text.size() > max_secret_file) {
+  size_t have = 0;
+  ssize_t n = 1;
+  while (have < text.size() && n != 0) {
+    n = ::read(in, text.data() + have, text.size() - have);
+    if (n > 0) have += static_cast<size_t>(n);
+    else if (n < 0 && errno != EINTR) break;
+  }
+  const bool broken = n < 0;
+  ::close(in);
+  if (broken || have > max_secret_file) {
     wipe(text);
     return fail(errc::invalid, broken ? "cannot be read" : "larger than 64 KiB, so not a secret file", file);
   }
-  auto secrets = secrets_of(text, file, min_bytes);
+  auto secrets = secrets_of(std::string_view(text).substr(0, have), file, min_bytes);
   wipe(text);
   return secrets;
 }
