@@ -7,11 +7,12 @@ namespace hive::apps {
 void metrics_page::on_request(http::exchange &exchange) {
   struct answered final : http::responder {};
   const http::request_head &head = exchange.head();
-  const bool fits = head.path == "/metrics" && (head.method == "GET" || head.method == "HEAD");
-  const http::field type = {"Content-Type", fits ? "text/plain; version=0.0.4; charset=utf-8" : "text/plain; charset=utf-8"};
-  const std::string body = fits ? exporter_.expose() : "this listener serves GET /metrics\n";
+  http::field fields[] = {{"Content-Type", "application/json; charset=utf-8"}, {"Allow", "GET, HEAD"}};
   exchange.serve(std::make_unique<answered>());
-  exchange.respond({fits ? 200 : 404, {&type, 1}}, body);
+  if (head.path != "/metrics") return exchange.respond({404, {fields, 1}}, refusal_body(404, "this listener serves GET /metrics"));
+  if (head.method != "GET" && head.method != "HEAD") return exchange.respond({405, {fields, 2}}, refusal_body(405, "this path answers to GET, HEAD"));
+  fields[0].value = "text/plain; version=0.0.4; charset=utf-8";
+  exchange.respond({200, {fields, 1}}, exporter_.expose());
 }
 
 std::string metrics_page::refusal_body(int, std::string_view what) {

@@ -116,6 +116,23 @@ def test_the_exposition_passes_promtool_and_counts(simple):
     assert 'model="nobody"' not in text, "a caller's text never becomes a label"
 
 
+def test_the_metrics_listener_refuses_in_json_and_answers_head_without_a_body(stack):
+    """Naive variant: 404 whatever is wrong, in words that no client parses."""
+    stack.start_router()
+    listener = stack.metrics_url.removesuffix("/metrics")
+    with httpx.Client() as client:  # one connection: a body would be taken for the next answer
+        headed, got = client.head(stack.metrics_url), client.get(stack.metrics_url)
+        assert (headed.status_code, headed.content, got.status_code) == (200, b"", 200)
+        assert headed.headers["content-type"] == got.headers["content-type"] and int(headed.headers["content-length"]) > 1000
+        for method in ("POST", "PUT", "DELETE", "OPTIONS"):
+            answer = client.request(method, stack.metrics_url)
+            assert (answer.status_code, answer.headers["allow"], answer.json()) == (405, "GET, HEAD", {"error": "this path answers to GET, HEAD"}), method
+        for path in ("/", "/metrics/", "/health", "/admin/health"):
+            answer = client.get(listener + path)
+            assert (answer.status_code, answer.json()) == (404, {"error": "this listener serves GET /metrics"}), path
+            assert answer.headers["content-type"].startswith("application/json") and "allow" not in answer.headers
+
+
 def test_power_of_two_is_a_strategy_by_file_alone(stack):
     policy = stack.folder / "policy.yaml"
     policy.write_text("routing_policy: {strategy: power-of-two}\n")
