@@ -1,7 +1,10 @@
 """Real processes for end-to-end tests: engine simulator, router, agents. Port 0 everywhere; every wait has a bound.
 
 With HIVE_TEST_TLS=1 every router speaks TLS to its clients.
+
+When a stack ends, what its processes wrote is searched for the secrets they were given and the keys they were sent.
 """
+import contextlib
 import functools
 import json
 import os
@@ -57,17 +60,38 @@ def wait_for(what, condition, limit=10.0, pause=0.02):
     raise AssertionError(f"not within {limit} s: {what} (last error: {last!r})")
 
 
+SHORTEST_SECRET = 16  # of those that are searched for: a shorter one is a word like others
+
+
+def secrets_in(text):
+    """Those of a variable or a file: one or several, each KEY or ro:KEY."""
+    return {word for word in (w.removeprefix("ro:") for w in re.split(r"[\s,]+", text)) if len(word) >= SHORTEST_SECRET}
+
+
 class Process:
     """A child that is ended by its id, with its log kept for the failure report."""
 
     def __init__(self, name, args, folder, env=None):
         self.name = name
+        args = [str(a) for a in args]
+        self.given = {s for variable, value in (env or {}).items() if re.search("(KEYS?|SECRET|SECRET_PREVIOUS)$", variable) for s in secrets_in(value)}
+        named = [(flag, value) for flag, value in zip(args, args[1:]) if re.fullmatch("--.*(secret|keys).*-file", flag)]
+        named += [(variable, value) for variable, value in (env or {}).items() if re.search("(SECRET|KEYS).*_FILE$", variable)]
+        self.secret_files = [folder / value for _, value in named if value]
+        self.secrets()
         self.log_path = folder / f"{name}-{secrets.token_hex(3)}.log"
         self.out_path = self.log_path.with_suffix(".out")
         full = {k: v for k, v in os.environ.items() if not k.startswith(("HIVENET_", "GOLOG_"))}
         full.update(env or {})
         with open(self.log_path, "wb") as log, open(self.out_path, "wb") as out:
-            self.child = subprocess.Popen([str(a) for a in args], stdout=out, stderr=log, env=full, cwd=folder)
+            self.child = subprocess.Popen(args, stdout=out, stderr=log, env=full, cwd=folder)
+
+    def secrets(self):
+        """What it was given so far: files may hold others by now."""
+        for path in self.secret_files:
+            if path.is_file():
+                self.given |= secrets_in(path.read_text(errors="replace"))
+        return self.given
 
     @property
     def pid(self):
@@ -139,8 +163,10 @@ class Stack:
     def __init__(self, folder):
         self.folder = folder
         self.secret = secrets.token_hex(32)
+        self.secrets = {self.secret, ADMIN_KEY}
         self.processes = []
         self.router = None
+        self.metrics_url = self.page = ""
 
     def keep(self, process):
         self.processes.append(process)
@@ -195,6 +221,7 @@ class Stack:
         return agent
 
     def admin(self, path, method="GET", key=ADMIN_KEY, **kw):
+        self.secrets |= secrets_in(key or "")
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         return httpx.request(method, self.url + path, headers=headers, timeout=10, **kw)
 
@@ -207,7 +234,8 @@ class Stack:
     def metrics(self):
         """{name{labels}: value} of the exposition."""
         out = {}
-        for line in httpx.get(self.metrics_url).text.splitlines():
+        self.page = httpx.get(self.metrics_url).text
+        for line in self.page.splitlines():
             if line and not line.startswith("#"):
                 name, value = line.rsplit(" ", 1)
                 out[name] = float(value)
@@ -232,11 +260,31 @@ class Stack:
 
     def chat(self, stream=False, model="sim-model", timeout=30, headers=None, **body):
         body = {"model": model, "messages": [{"role": "user", "content": "hello"}], "stream": stream, **body}
+        for name, value in (headers or {}).items():
+            if name.lower() in ("authorization", "x-api-key"):
+                self.secrets |= secrets_in(value)
         return httpx.post(self.url + "/v1/chat/completions", json=body, timeout=timeout, headers=headers)
 
+    def outputs(self):
+        """(name, content): logs, standard outputs, audit logs, and the metrics page as it was read last."""
+        yield "the metrics page", self.page.encode()
+        for path in self.folder.rglob("*"):
+            if (path.suffix in (".log", ".out", ".jsonl") or path.name.startswith("audit")) and path.is_file():
+                with contextlib.suppress(PermissionError):
+                    yield path.name, path.read_bytes()
+
+    def leaks(self):
+        known = self.secrets.union(*(process.secrets() for process in self.processes))
+        return [f"{name} holds the secret {secret}" for name, content in self.outputs() for secret in known if secret.encode() in content]
+
     def stop(self):
+        if self.router is not None and self.router.child.poll() is None and self.metrics_url:
+            with contextlib.suppress(httpx.HTTPError):
+                self.page = httpx.get(self.metrics_url, timeout=2).text
         for process in reversed(self.processes):
             process.kill()
+        leaks = self.leaks()
+        assert not leaks, leaks
 
 
 class Load:
@@ -277,12 +325,16 @@ class Load:
 @pytest.fixture
 def stack(tmp_path, request):
     s = Stack(tmp_path)
+    # The client keys that the test's file names.
+    s.secrets |= {v for v in vars(request.module).values() if isinstance(v, str) and v.startswith("sk-") and len(v) >= SHORTEST_SECRET}
     yield s
-    s.stop()
-    report = getattr(request.node, "report_call", None)
-    if report is not None and report.failed:
-        for process in s.processes:
-            print(f"\n--- {process.name} {process.pid}\n{process.log()[-6000:]}")
+    try:
+        s.stop()
+    finally:
+        report = getattr(request.node, "report_call", None)
+        if report is not None and report.failed:
+            for process in s.processes:
+                print(f"\n--- {process.name} {process.pid}\n{process.log()[-6000:]}")
 
 
 @pytest.hookimpl(hookwrapper=True)

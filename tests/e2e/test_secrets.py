@@ -18,7 +18,7 @@ import uuid
 import httpx
 import pytest
 from cloud import ANTHROPIC_KEY, OPENAI_KEY, Cloud
-from conftest import ADMIN_KEY, BIN, wait_for
+from conftest import ADMIN_KEY, BIN, Process, Stack, wait_for
 
 CLIENT = "sk-hivenet-Zq7client0key0of0the0secrets0test"
 OTHER = "sk-hivenet-Zq7wrong0key0that0opens0nothing"
@@ -207,6 +207,34 @@ def test_no_secret_stands_in_any_output(stack, cloud):
     others = {k: v for k, v in out.all.items() if not k.startswith("answer")}
     assert not list(found([QUERY, PROMPT, ANSWERED], {k: v for k, v in others.items() if "to the engine" not in k}))
     assert not list(found([PROMPT], {k: v for k, v in out.all.items() if "/admin/" in k}))
+
+
+def test_every_stack_searches_what_its_processes_wrote(tmp_path):
+    """Naive variant: one scenario searches its own outputs, and whatever another test brings about is seen by nobody."""
+    file = tmp_path / "of-the-link"
+    file.write_text(f"# the newest first\n{WRONG_SECRET}\n")
+    given = {"HIVENET_ROUTER_OPENAI_API_KEY": OPENAI_KEY, "HIVENET_ROUTER_ADMIN_API_KEYS": f"{OTHER}, ro:{WRONG_ADMIN}"}
+
+    def ended(said="", **outputs):
+        folder = tmp_path / str(uuid.uuid4())
+        folder.mkdir()
+        s = Stack(folder)
+        s.keep(Process("teller", ["sh", "-c", 'echo "$0"', said, "--jwt-secret-file", file], folder, given)).child.wait(10)
+        (folder / "router.yaml").write_text(f"# must hold it: {OPENAI_KEY}")
+        for name, text in outputs.items():
+            (folder / f"{name}.jsonl").write_text(text)
+        return s
+
+    ended("no secret", audit="no secret either").stop()
+    for secret in (OPENAI_KEY, OTHER, WRONG_ADMIN, WRONG_SECRET, ADMIN_KEY):
+        with pytest.raises(AssertionError, match=f"teller-.*[.]out holds the secret {secret}"):
+            ended(f"words around {secret}, and behind it").stop()
+    with pytest.raises(AssertionError, match="rotated.jsonl holds the secret"):
+        ended(rotated=f'{{"target":"{OTHER}"}}').stop()
+    s = ended()
+    s.page = f'a_metric{{label="{s.secret}"}} 1'
+    with pytest.raises(AssertionError, match="the metrics page holds the secret"):
+        s.stop()
 
 
 WRONG_CONFIGS = {
