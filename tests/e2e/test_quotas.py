@@ -31,11 +31,11 @@ def write_keys(stack, **quotas):
     (stack.folder / "auth.yaml").write_text(auth_yaml(*(entry(keys[name], name, text) for name, text in quotas.items())))
 
 
-def start(stack, *args, engine_args=(), env=None, **quotas):
+def start(stack, *args, engine_args=(), env=None, agent_env=None, **quotas):
     write_keys(stack, **quotas)
     stack.engine = stack.start_engine("--model", "sim-model", "--tokens", "6", *engine_args)
     stack.start_router("--auth-config-file", stack.folder / "auth.yaml", *args, env=env)
-    stack.start_agent(stack.engine)
+    stack.start_agent(stack.engine, env=agent_env)
     return stack
 
 
@@ -97,6 +97,18 @@ def test_requests_a_minute_are_counted_before_the_body_is_judged(stack):
     assert stack.metric("hivenet_router_tenant_requests_failed_total", tenant_id="acme") == 2
     assert stack.metric("hivenet_router_tenant_quota_rpm_limit", tenant_id="acme") == 5
     assert stack.metric("hivenet_router_tenant_quota_rpm_limit", tenant_id="beta") == 0
+
+
+def test_limits_are_one_over_all_workers(stack):
+    """Naive variant: each worker has buckets and days of its own, and a key as many times its limits."""
+    start(stack, "--workers", "3", acme=quota("requests_per_minute: 5"), beta=quota("tokens_per_day: 100000"))
+    began = time.monotonic()
+    seen = [say(stack).status_code for _ in range(30)]  # each over a connection of its own: any worker
+    refilled = int((time.monotonic() - began) / 12)
+    assert set(seen) == {200, 429} and 5 <= seen.count(200) <= 5 + refilled, seen
+    answers = [say(stack, BETA) for _ in range(12)]
+    assert {answer.status_code for answer in answers} == {200}
+    wait_for("all of them are charged", lambda: used(stack, "beta") == sum(map(total, answers)))
 
 
 def test_official_clients_wait_as_long_as_they_are_told(stack):
@@ -296,12 +308,12 @@ def test_the_days_usage_survives_a_kill_and_a_stop(stack):
 
 
 def test_a_clock_that_jumps_neither_refills_nor_locks_nor_cuts(stack):
-    """Naive variants: a day read off the wall clock at each request; a bucket filled by it."""
+    """The agent's clock jumps, too. Naive variants: a day read off the wall clock at each request; a bucket filled by it."""
     assert FAKETIME.exists(), "install the package libfaketime, as ./dev does"
     clock = stack.folder / "clock"
     clock.write_text("+0")
     fake = {"LD_PRELOAD": str(FAKETIME), "FAKETIME_TIMESTAMP_FILE": str(clock), "FAKETIME_NO_CACHE": "1", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
-    start(stack, "--request-timeout", "20s", env=fake, acme=quota("requests_per_minute: 2, tokens_per_day: 10000"), beta=quota("tokens_per_day: 90000"))
+    start(stack, "--request-timeout", "20s", env=fake, agent_env=fake, acme=quota("requests_per_minute: 2, tokens_per_day: 10000"), beta=quota("tokens_per_day: 90000"))
     assert say(stack).status_code == say(stack).status_code == 200
     spent = used(stack)
     say(stack, BETA)
