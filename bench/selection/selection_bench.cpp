@@ -64,7 +64,7 @@ struct world {
     for (int64_t i = 0; i < agents; ++i) {
       const std::string name = "agent" + std::to_string(i);
       fleet::agent &a = fleet.add(pool, name, 32, [](auto &info) { info.engine = "vllm"; });
-      a.latency.add(50 + chance() % 100);
+      a.latency.add(50 + chance() % 100, fleet::request_kind::chat);
       pool->refresh_outcome(a);
       for (uint32_t n = chance() % 16; n > 0; --n) a.slots.try_take();
       pool->refresh(a);

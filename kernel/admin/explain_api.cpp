@@ -46,10 +46,16 @@ struct explain_api::question {
   std::string model, route = "/v1/chat/completions", tenant = "default", session, capability = "llm";
   std::string request_id = "explain";
   int32_t priority = 0;
-  bool streaming = false;
+  bool streaming = false, streams = true, generates = true;
   uint64_t prompt_tokens = HIVE_TOKENS_UNKNOWN, output_tokens = HIVE_TOKENS_UNKNOWN;
   gateway::request_material *material = nullptr;   // null: of a request that has ended
   std::optional<gateway::recent_request> past;
+
+  void takes(const gateway::route &r) {
+    capability = r.capability;
+    streams = r.streams;
+    generates = r.usage != gateway::usage_source::none;
+  }
 
   // From the query; "" = all is well.
   std::string read(std::string_view query, std::span<const gateway::route> extra) {
@@ -70,7 +76,7 @@ struct explain_api::question {
     if (match.found == nullptr || match.found->kind != gateway::route_kind::inference)
       return "route must be one that goes to an engine, e.g. /v1/chat/completions, or one of --allow-route";
     route = match.found->label;
-    capability = match.found->capability;
+    takes(*match.found);
     return {};
   }
 };
@@ -90,7 +96,8 @@ admin_answer explain_api::answer(const gateway::admin_request &request) {
     q.model = q.past->model;
     q.route = q.past->route;
     q.tenant = q.past->tenant;
-    q.capability = found ? found->capability : "any";
+    if (found) q.takes(*found);
+    else q.capability = "any";
     q.streaming = q.past->streaming;
     q.prompt_tokens = q.past->estimated_prompt_tokens;
     if (q.past->declared_output_tokens != 0) q.output_tokens = q.past->declared_output_tokens;
@@ -104,7 +111,7 @@ admin_answer explain_api::answer(const gateway::admin_request &request) {
     return refusal(400, wrong->message + " (the body is a client's request, or {\"request_id\": \"...\"})");
   q.model = on_.names.model_of(scan.model);
   if (q.model.empty()) q.model = scan.model;
-  q.streaming = scan.stream;
+  q.streaming = scan.stream && q.streams;
   q.prompt_tokens = gateway::estimate_of(on_.tokens.ratio(q.model), scan).prompt;
   q.output_tokens = scan.declared_output().value_or(HIVE_TOKENS_UNKNOWN);
   gateway::request_material material(body, scan, fields);
@@ -122,6 +129,7 @@ admin_answer explain_api::about(const question &q) const {
   facts.session_id = q.session;
   facts.priority = q.priority;
   facts.streaming = q.streaming;
+  facts.generates = q.generates;
   facts.on_demand = q.material;
   facts.prompt_tokens = q.prompt_tokens;
   facts.output_tokens = q.output_tokens;

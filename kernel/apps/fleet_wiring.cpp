@@ -131,7 +131,6 @@ void outcomes::on_attempt(const routing::attempt_outcome &o) {
   record.input_tokens = o.prompt_tokens;
   record.output_tokens = o.output_tokens;
   record.request_id = o.request_id;
-  record.stream = o.streaming;
   if (o.effect != routing::standing_effect::neutral) registry_.record_outcome(*o.who, record);
 }
 
@@ -140,7 +139,7 @@ void outcomes::on_sample(const routing::latency_sample &s) {
   record.generation = s.generation;
   record.rtt_ms = s.rtt_ms;
   record.request_id = s.request_id;
-  record.stream = s.streaming;
+  record.kind = s.kind;
   registry_.record_sample(*s.who, record);
 }
 

@@ -40,7 +40,7 @@ class history_of_an_agent : public ::testing::Test {
   void outcome(bool success, double rtt, uint64_t in = 0, uint64_t out = 0) {
     const auto a = reg.find("A");
     reg.record_outcome(*a, {.generation = a->generation(), .success = success, .rtt_ms = rtt, .input_tokens = in, .output_tokens = out,
-                            .request_id = {}, .stream = false});
+                            .request_id = {}, .kind = request_kind::chat});
   }
   void flush() {
     reg.flush_history();
@@ -70,6 +70,10 @@ TEST_F(history_of_an_agent, a_known_agent_starts_where_it_was) {
     const auto p = reg.find_pool("m");
     std::lock_guard lock(p->mutex());
     EXPECT_EQ(p->value(reg.kernel().srtt_ms, 0), 42);
+    for (const request_kind kind : all_kinds) {
+      const hive_pool v = p->view(kind);
+      EXPECT_EQ(hive_column_at(&v, reg.kernel().srtt_ms)[0], 42);
+    }
   }
   outcome(true, 10);
   EXPECT_EQ(a->counters.successful, 1001u);

@@ -22,25 +22,34 @@ void latency_estimator::restore(latency_value v) {
   value_ = v;
 }
 
-std::optional<latency_value> latency_tracker::add(double r_ms) {
+std::optional<latency_value> latency_tracker::add(double r_ms, request_kind kind) {
   std::lock_guard lock(mutex_);
-  if (!estimator_.add(r_ms)) return std::nullopt;
-  return estimator_.value();
+  if (!blended_.add(r_ms)) return std::nullopt;
+  own_[index_of(kind)].add(r_ms);
+  return blended_.value();
 }
 
 std::optional<latency_value> latency_tracker::value() const {
   std::lock_guard lock(mutex_);
-  return estimator_.value();
+  return blended_.value();
+}
+
+latency_values latency_tracker::values() const {
+  std::lock_guard lock(mutex_);
+  latency_values all{blended_.value(), {}};
+  for (const request_kind k : all_kinds) all.own[index_of(k)] = own_[index_of(k)].value();
+  return all;
 }
 
 void latency_tracker::restore(latency_value v) {
   std::lock_guard lock(mutex_);
-  estimator_.restore(v);
+  blended_.restore(v);
 }
 
 void latency_tracker::reset() {
   std::lock_guard lock(mutex_);
-  estimator_.reset();
+  blended_.reset();
+  for (latency_estimator &each : own_) each.reset();
 }
 
 }  // namespace hive::fleet

@@ -60,11 +60,12 @@ TEST(latency, a_sample_equal_to_the_estimate_takes_the_slow_branch) {
 
 TEST(latency, samples_that_are_no_durations_are_ignored) {
   latency_tracker t;
-  for (double r : {0.0, -1.0, std::nan(""), std::numeric_limits<double>::infinity()}) EXPECT_FALSE(t.add(r));
+  for (double r : {0.0, -1.0, std::nan(""), std::numeric_limits<double>::infinity()}) EXPECT_FALSE(t.add(r, request_kind::chat));
   EXPECT_FALSE(t.value());
-  t.add(7);
-  for (double r : {0.0, -1.0, std::nan(""), std::numeric_limits<double>::infinity()}) EXPECT_FALSE(t.add(r));
+  t.add(7, request_kind::chat);
+  for (double r : {0.0, -1.0, std::nan(""), std::numeric_limits<double>::infinity()}) EXPECT_FALSE(t.add(r, request_kind::chat));
   EXPECT_DOUBLE_EQ(t.value()->srtt_ms, 7);
+  EXPECT_DOUBLE_EQ(t.values().of(request_kind::chat)->srtt_ms, 7);
 }
 
 TEST(latency, restoring_nothing_keeps_it_unknown_and_reset_forgets) {
@@ -73,8 +74,27 @@ TEST(latency, restoring_nothing_keeps_it_unknown_and_reset_forgets) {
   EXPECT_FALSE(t.value());
   t.restore({30, 15});
   EXPECT_DOUBLE_EQ(t.value()->srtt_ms, 30);
+  t.add(20, request_kind::other);
   t.reset();
   EXPECT_FALSE(t.value());
+  for (const request_kind k : all_kinds) EXPECT_FALSE(t.values().of(k));
+}
+
+// Naive variants: one number for all; a kind's estimate continues from the blended one; a kind without samples is unknown.
+TEST(latency, each_kind_has_its_own_estimate_and_goes_by_the_blended_one_until_its_first_sample) {
+  latency_tracker t;
+  t.restore({42, 5});
+  for (const request_kind k : all_kinds) EXPECT_DOUBLE_EQ(t.values().of(k)->srtt_ms, 42);
+  EXPECT_DOUBLE_EQ(t.add(10, request_kind::stream)->srtt_ms, 26) << "the blended value is what is told";
+  EXPECT_DOUBLE_EQ(t.values().of(request_kind::stream)->srtt_ms, 10);
+  EXPECT_DOUBLE_EQ(t.values().of(request_kind::stream)->rttvar_ms, 5);
+  EXPECT_DOUBLE_EQ(t.values().of(request_kind::chat)->srtt_ms, 26);
+  t.add(5018, request_kind::chat);
+  EXPECT_DOUBLE_EQ(t.values().of(request_kind::stream)->srtt_ms, 10);
+  EXPECT_DOUBLE_EQ(t.values().of(request_kind::chat)->srtt_ms, 5018);
+  EXPECT_DOUBLE_EQ(t.value()->srtt_ms, 650);
+  EXPECT_DOUBLE_EQ(t.values().of(request_kind::other)->srtt_ms, 650);
+  EXPECT_DOUBLE_EQ(t.values().of(request_kind::other)->rttvar_ms, t.value()->rttvar_ms);
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "fleet/latency_columns.hpp"
+
 namespace hive::fleet {
 namespace {
 
@@ -36,8 +38,8 @@ class pool::impl {
     uint64_t published_ns = 0;       // when some agent gave a value last; 0 = never
   };
 
-  impl(pool &owner, const kernel_columns &kernel, const clock_source *clock)
-      : owner_(owner), kernel_(kernel), clock_(clock != nullptr ? *clock : system_clock()) {
+  impl(pool &owner, const clock_source *clock)
+      : owner_(owner), kernel_(owner.kernel_), clock_(clock != nullptr ? *clock : system_clock()) {
     for (hive_column id : {kernel_.active_requests, kernel_.capacity, kernel_.load, kernel_.success_rate,
                            kernel_.consecutive_failures, kernel_.srtt_ms, kernel_.rttvar_ms, kernel_.active_tokens, kernel_.success_rate_5m}) {
       make(id, false);
@@ -74,6 +76,7 @@ class pool::impl {
       c->sampled.resize(room_, 0);
       c->expires.resize(room_, never_expires);
     }
+    latency_.resize(room_);
     publish();
   }
 
@@ -85,11 +88,12 @@ class pool::impl {
       c->sampled[index] = 0;
       c->expires[index] = never_expires;
     }
+    latency_.clear(index);
   }
 
   // Writes a kernel column; a change that waiting gates read asks for a re-check.
-  void set(hive_column id, uint32_t index, double value) {
-    double &cell = columns_[id]->values[index];
+  void set(hive_column id, uint32_t index, double value) { set(id, index, columns_[id]->values[index], value); }
+  void set(hive_column id, uint32_t index, double &cell, double value) {
     if (same_value(cell, value)) return;
     const bool load_went_up = id == kernel_.load && value > cell;
     cell = value;
@@ -136,9 +140,10 @@ class pool::impl {
     set(kernel_.success_rate, index, rate);
     publish_recent(index);
     set(kernel_.consecutive_failures, index, std::isnan(rate) && streak == 0 ? missing : streak);
-    const std::optional<latency_value> latency = a.latency.value();
-    set(kernel_.srtt_ms, index, latency ? none_if_zero(latency->srtt_ms) : missing);
-    set(kernel_.rttvar_ms, index, latency ? latency->rttvar_ms : missing);
+    const latency_values latency = a.latency.values();
+    set(kernel_.srtt_ms, index, latency.blended ? latency.blended->srtt_ms : missing);
+    set(kernel_.rttvar_ms, index, latency.blended ? latency.blended->rttvar_ms : missing);
+    latency_.write(index, latency, kernel_, [&](hive_column id, double &cell, double v) { set(id, index, cell, v); });
   }
 
   void publish_recent(uint32_t index) {
@@ -176,12 +181,13 @@ class pool::impl {
   }
 
   pool &owner_;
-  const kernel_columns kernel_;
+  const kernel_columns &kernel_;
   std::unordered_map<const agent *, uint32_t> index_;
   std::vector<uint32_t> empty_;
   std::vector<hive_agent> agents_;
   std::vector<std::vector<hive_str>> tags_;
   std::vector<std::unique_ptr<column>> columns_;        // by id; null = nobody has published it here
+  latency_columns latency_;                             // where a kind's differ
   std::vector<const double *> value_ptrs_;
   std::vector<const uint64_t *> sampled_ptrs_;
   uint64_t peopled_ns_ = 0;                             // since when it has members
@@ -209,6 +215,7 @@ class pool::impl {
       if (!columns_[id]->live) sampled_ptrs_[id] = columns_[id]->sampled.data();
     }
     value_ptrs_[kernel_.capacity_utilization] = value_ptrs_[kernel_.load];
+    latency_.publish(value_ptrs_, kernel_);
   }
 
   void send_recheck(uint64_t t) {
@@ -234,7 +241,7 @@ pool_section::~pool_section() {
 }
 
 pool::pool(std::string model, const kernel_columns &kernel, const clock_source *clock)
-    : model_(std::move(model)), impl_(std::make_unique<impl>(*this, kernel, clock)) {}
+    : model_(std::move(model)), kernel_(kernel), impl_(std::make_unique<impl>(*this, clock)) {}
 
 pool::~pool() = default;
 
@@ -248,6 +255,12 @@ hive_pool pool::view() const {
   v.columns = impl_->value_ptrs_.data();
   v.sampled_ns = impl_->sampled_ptrs_.data();
   v.epoch = epoch_;
+  return v;
+}
+
+hive_pool pool::view(request_kind kind) const {
+  hive_pool v = view();
+  v.columns = impl_->latency_.table(kind);
   return v;
 }
 
@@ -409,11 +422,6 @@ void pool::refresh(const agent &who) {
 void pool::refresh_outcome(const agent &who) {
   pool_section section(*this);
   if (const std::optional<uint32_t> index = index_of(who)) impl_->publish_outcome(*index);
-}
-
-void pool::write(const agent &who, hive_column id, double value, uint64_t sampled_ns, uint64_t stale_after_ns) {
-  const column_write one{id, value, sampled_ns};
-  write(who, std::span(&one, 1), stale_after_ns);
 }
 
 void pool::write(const agent &who, std::span<const column_write> values, uint64_t stale_after_ns) {

@@ -124,8 +124,12 @@ class pool {
   const uint8_t *slot_states() const { return states_.data(); }  // slot_state of each row
   std::span<const uint32_t> suspects() const { return suspects_; }  // rows of agents on probation
   uint64_t epoch() const { return epoch_; }
+  // Whether the views of different kinds differ in this column. Any thread.
+  bool varies_by_kind(hive_column id) const { return id == kernel_.srtt_ms || id == kernel_.rttvar_ms; }
   // The plugin's view; eligible and candidates are left null for the funnel to fill.
   hive_pool view() const;
+  // The same as a request of that kind is to see it: where latency is read, that of its kind.
+  hive_pool view(request_kind) const;
   double value(hive_column id, uint32_t index) const;   // NaN = missing
   uint32_t free_slots() const { return free_; }         // on usable agents
   uint32_t members() const;
@@ -151,8 +155,11 @@ class pool {
   // The same for the success rates, consecutive_failures, srtt_ms and rttvar_ms; coalesced as write is.
   void refresh_outcome(const agent &);
   // Writes one signal; sampled_ns 0 = live. Coalesces wake-ups of gate-relevant columns to one per 100 ms.
-  void write(const agent &, hive_column id, double value, uint64_t sampled_ns, uint64_t stale_after_ns);
   void write(const agent &, std::span<const column_write>, uint64_t stale_after_ns);
+  void write(const agent &who, hive_column id, double value, uint64_t sampled_ns, uint64_t stale_after_ns) {
+    const column_write one{id, value, sampled_ns};
+    write(who, std::span(&one, 1), stale_after_ns);
+  }
   // NaN over what is older than its limit, recent success rates as of now, and refusals noted go to the agents; called once a
   // second. Returns how many values expired.
   size_t sweep(uint64_t now_ns);
@@ -165,6 +172,7 @@ class pool {
   friend class pool_section;
   class impl;
   const std::string model_;
+  const kernel_columns kernel_;
   mutable std::mutex mutex_;
   std::vector<pool_row> rows_;
   std::vector<uint8_t> states_;                         // follows rows_

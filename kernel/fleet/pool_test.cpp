@@ -210,7 +210,7 @@ TEST(pool, outcomes_write_rate_streak_and_latency) {
   h.add("A", 1);
   const auto a = h.reg.find("A");
   outcome_record ok{.generation = a->generation(), .success = true, .rtt_ms = 10, .input_tokens = 5, .output_tokens = 7,
-                    .request_id = {}, .stream = false};
+                    .request_id = {}, .kind = request_kind::chat};
   for (int i = 0; i < 3; ++i) h.reg.record_outcome(*a, ok);
   outcome_record bad = ok;
   bad.success = false;
@@ -224,6 +224,52 @@ TEST(pool, outcomes_write_rate_streak_and_latency) {
   EXPECT_EQ(a->counters.output_tokens, 21u);
   h.reg.record_outcome(*a, ok);
   EXPECT_EQ(h.value("A", "consecutive_failures"), 0);
+}
+
+// Naive variants: the tables of the kinds keep the arrays of a smaller pool, or those of an agent that has left.
+TEST(pool, a_view_of_one_kind_has_its_latency_and_everything_else_in_common) {
+  house h;
+  h.add("A", 1);
+  const auto p = h.reg.find_pool("m");
+  const auto sample = [&](const char *name, double ms, request_kind kind) {
+    const auto who = h.reg.find(name);
+    outcome_record one;
+    one.generation = who->generation();
+    one.rtt_ms = ms;
+    one.kind = kind;
+    h.reg.record_sample(*who, one);
+  };
+  const auto seen = [&](request_kind kind, hive_column id, uint32_t index) {
+    std::lock_guard lock(p->mutex());
+    const hive_pool v = p->view(kind);
+    return hive_column_at(&v, id)[index];
+  };
+  const kernel_columns &k = h.reg.kernel();
+  EXPECT_TRUE(std::isnan(seen(request_kind::chat, k.srtt_ms, 0)));
+  sample("A", 400, request_kind::stream);
+  sample("A", 4000, request_kind::chat);
+  for (int i = 0; i < 40; ++i) h.add("B" + std::to_string(i), 1);
+  h.reg.signals("A", {{"heat", 60, 0}}, "");
+  EXPECT_EQ(seen(request_kind::stream, k.srtt_ms, 0), 400);
+  EXPECT_EQ(seen(request_kind::stream, k.rttvar_ms, 0), 200);
+  EXPECT_EQ(seen(request_kind::chat, k.srtt_ms, 0), 4000);
+  EXPECT_EQ(seen(request_kind::chat, k.rttvar_ms, 0), 2000);
+  EXPECT_EQ(seen(request_kind::other, k.srtt_ms, 0), 850) << "the blended one";
+  EXPECT_EQ(h.value("A", "srtt_ms"), 850);
+  EXPECT_EQ(seen(request_kind::other, h.reg.columns().find("heat"), 0), 60);
+  {
+    std::lock_guard lock(p->mutex());
+    const hive_pool all = p->view();
+    for (const request_kind kind : all_kinds) {
+      const hive_pool one = p->view(kind);
+      ASSERT_EQ(one.column_count, all.column_count);
+      for (hive_column id = 0; id < all.column_count; ++id) EXPECT_EQ(one.columns[id] != all.columns[id], p->varies_by_kind(id)) << id;
+    }
+  }
+  sample("B39", 7, request_kind::other);
+  EXPECT_EQ(seen(request_kind::other, k.srtt_ms, 40), 7);
+  h.reg.goodbye("A");
+  for (const request_kind kind : all_kinds) EXPECT_TRUE(std::isnan(seen(kind, k.srtt_ms, 0)));
 }
 
 }  // namespace

@@ -287,21 +287,21 @@ void registry::record_outcome(agent &a, const outcome_record &o) {
   }
   a.recent.add(o.success, clock_.now());
   judge_streak(a);
-  const std::optional<latency_value> after = a.latency.add(o.rtt_ms);
+  const std::optional<latency_value> after = a.latency.add(o.rtt_ms, o.kind);
   a.dirty.store(true, std::memory_order_release);
   const auto pools = a.pools();  // kept through the loop
   for (const std::shared_ptr<pool> &p : *pools) p->refresh_outcome(a);
-  if (after && samples_ != nullptr) samples_->srtt_sample(a.peer_id(), o.request_id, o.rtt_ms, *after, o.stream);
+  if (after && samples_ != nullptr) samples_->srtt_sample(a.peer_id(), o.request_id, o.rtt_ms, *after, o.kind == request_kind::stream);
 }
 
 void registry::record_sample(agent &a, const outcome_record &o) {
   if (o.generation <= a.removed_generation()) return;
-  const std::optional<latency_value> after = a.latency.add(o.rtt_ms);
+  const std::optional<latency_value> after = a.latency.add(o.rtt_ms, o.kind);
   if (!after) return;
   a.dirty.store(true, std::memory_order_release);
   const auto pools = a.pools();  // kept through the loop
   for (const std::shared_ptr<pool> &p : *pools) p->refresh_outcome(a);
-  if (samples_ != nullptr) samples_->srtt_sample(a.peer_id(), o.request_id, o.rtt_ms, *after, o.stream);
+  if (samples_ != nullptr) samples_->srtt_sample(a.peer_id(), o.request_id, o.rtt_ms, *after, o.kind == request_kind::stream);
 }
 
 void registry::heartbeat(std::string_view peer_id, bool engine_ready, std::string_view reason) {

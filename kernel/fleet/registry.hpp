@@ -90,7 +90,7 @@ struct outcome_record {
   uint64_t input_tokens = 0;
   uint64_t output_tokens = 0;
   std::string_view request_id;
-  bool stream = false;
+  request_kind kind = request_kind::chat;
 };
 
 struct fleet_snapshot {

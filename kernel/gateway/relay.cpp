@@ -148,6 +148,7 @@ void relay::look_for_agent() {
     facts.tenant = caller_->tenant;
     facts.key_id = caller_->id;
     facts.streaming = scan_.stream;
+    facts.generates = route_.usage != usage_source::none;
     if (context_.providers != nullptr) facts.provider_engines = providers::engines_for(route_.path);
     facts.deadline_ns = deadline_ns_;
     facts.priority = caller_->priority;

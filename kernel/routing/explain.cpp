@@ -80,6 +80,7 @@ class explained_step {
   explained_step(const route &of, step &s, const request_facts &facts, const fleet::column_table &columns)
       : lane_(*of.where), pool_(*lane_.pool), step_(s), columns_(columns), judged_(pool_, lane_, step_, sel_) {
     sel_.request = request_of(facts, of.needs());
+    sel_.kind = kind_of(facts);
     sel_.capability = {sel_.request.capability.ptr, sel_.request.capability.len};
     sel_.request.now_ns = now_ns();
   }
@@ -91,12 +92,12 @@ class explained_step {
     sel_.request.tie_seed = step_.strategy().leases;
     judged_.see();
     rows_.reserve(n);
-    states_.reserve(size_t{n} * step_.rules().size());
+    states_.reserve(size_t{n} * rules().size());
     for (uint32_t i = 0; i < n; ++i) {
       const fleet::pool_row &row = pool_.row(i);
       if (!row.who) continue;
       rows_.push_back({row.who, row.info, i, row.active, row.capacity, row.standing, judged_.gate_of(i), false, {}});
-      for (const bound_rule &r : step_.rules()) states_.push_back(step_.thresholds().judge(r, judged_.view(), sel_.request.now_ns, i));
+      for (const bound_rule &r : rules()) states_.push_back(step_.thresholds().judge(r, judged_.view(), sel_.request.now_ns, i));
       if (rows_.back().gate == funnel_gate::none) candidates_.push_back(i);
     }
     ask();
@@ -150,8 +151,8 @@ class explained_step {
       case funnel_gate::strategy: return "strategy(" + strategy_id(step_.strategy()) + ")";
       case funnel_gate::exclude_if: {
         std::vector<std::string_view> fields = judged_.custom_violated(row.index);
-        for (size_t r = 0; r < step_.rules().size(); ++r)
-          if (state(at, r).violated) fields.push_back(step_.rules()[r].field);
+        for (size_t r = 0; r < rules().size(); ++r)
+          if (state(at, r).violated) fields.push_back(rules()[r].field);
         return joined(std::move(fields));
       }
       default: return std::string(token_of(row.gate));
@@ -169,8 +170,8 @@ class explained_step {
     a.token = words;
     a.chosen = row.chosen;
     a.score = row.score;
-    for (size_t r = 0; r < step_.rules().size(); ++r) {
-      const bound_rule &rule = step_.rules()[r];
+    for (size_t r = 0; r < rules().size(); ++r) {
+      const bound_rule &rule = rules()[r];
       a.rules.push_back({rule.field, columns_.name(rule.column), rule.bound, state(at, r)});
     }
     if (row.gate == funnel_gate::exclude_if)
@@ -179,7 +180,8 @@ class explained_step {
     return a;
   }
 
-  const threshold_rules::state &state(size_t at, size_t rule) const { return states_[at * step_.rules().size() + rule]; }
+  const std::vector<bound_rule> &rules() const { return step_.rules(sel_.kind); }
+  const threshold_rules::state &state(size_t at, size_t rule) const { return states_[at * rules().size() + rule]; }
 
   lane &lane_;
   fleet::pool &pool_;

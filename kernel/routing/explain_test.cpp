@@ -68,6 +68,27 @@ TEST_F(explained, every_gate_names_what_it_keeps_out_and_what_would_let_it_in) {
   EXPECT_TRUE(of(s, "well").rules[0].now.missing) << "a rule that passes is shown, too";
 }
 
+TEST_F(explained, the_latency_shown_is_that_of_the_requests_kind) {
+  start("routing_policy: {strategy: least-loaded, exclude_if: {srtt: {gt: 800}}}");
+  fleet::agent &a = fleet_.add(pool_, "a", 4);
+  a.latency.add(200, fleet::request_kind::stream);
+  a.latency.add(5000, fleet::request_kind::chat);
+  pool_->refresh_outcome(a);
+  request_facts asked = facts();
+  const auto value = [&] {
+    const explanation e = router_->explain(asked);
+    const agent_fate &fate = of(e.steps.at(0), "a");
+    EXPECT_EQ(fate.rules.at(0).now.violated, !fate.chosen);
+    return fate.rules.at(0).now.value;
+  };
+  EXPECT_EQ(value(), 5000);
+  asked.streaming = true;
+  EXPECT_EQ(value(), 200);
+  asked.streaming = false;
+  asked.generates = false;
+  EXPECT_EQ(value(), 800) << "no count of tokens was answered yet: the blended value";
+}
+
 TEST_F(explained, what_is_said_is_what_then_happens) {
   start("routing_policy: {strategy: least-loaded}");
   for (const char *name : {"a", "b", "c"}) fleet_.add(pool_, name, 4);

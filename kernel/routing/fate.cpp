@@ -107,14 +107,14 @@ row_fate fates::of(uint32_t i) {
   if (gate == funnel_gate::match) return {gate, mismatch(step_.match(), *pool_.row(i).info)};
   if (gate != funnel_gate::exclude_if) return {gate, std::string(token_of(gate))};
   std::vector<std::string_view> fields = custom_violated(i);
-  for (const bound_rule &r : step_.rules())
+  for (const bound_rule &r : step_.rules(sel_.kind))
     if (step_.thresholds().judge(r, view_, sel_.request.now_ns, i).violated) fields.push_back(r.field);
   return {gate, joined(std::move(fields))};
 }
 
 bool fates::passes(uint32_t i) {
   if (!step_.gates().empty()) ask_gates();
-  for (const bound_rule &r : step_.rules())
+  for (const bound_rule &r : step_.rules(sel_.kind))
     if (step_.thresholds().judge(r, view_, sel_.request.now_ns, i).violated) return false;
   for (size_t g = 0; g < verdicts_.size(); ++g)
     if (verdicts_[g][i] & step_.gates()[g].mask) return false;
@@ -133,7 +133,7 @@ std::vector<std::string_view> fates::custom_violated(uint32_t i) const {
 void fates::ask_gates() {
   if (!verdicts_.empty()) return;
   scan::open_slots(pool_.slot_states(), step_.fits(pool_, sel_.capability), space_.keep.data(), view_.count);
-  for (const bound_rule &r : step_.rules())
+  for (const bound_rule &r : step_.rules(sel_.kind))
     for (uint32_t i = 0; i < view_.count; ++i)
       space_.keep[i] &= static_cast<uint8_t>(!step_.thresholds().judge(r, view_, sel_.request.now_ns, i).violated);
   view_.eligible = space_.keep.data();
@@ -154,7 +154,7 @@ emptiness emptiness_of(std::vector<row_fate> all) {
 emptiness explain_empty(const fleet::pool &pool, lane &where, step &s, selection &sel) {
   constexpr uint32_t large = 256;
   const bool shared = pool.count() > large && sel.failed.empty() && sel.barred.empty();
-  if (shared && s.explained.made_ns && sel.request.now_ns - s.explained.made_ns < 100 * ns_per_ms)
+  if (shared && s.explained.made_ns && s.explained.kind == sel.kind && sel.request.now_ns - s.explained.made_ns < 100 * ns_per_ms)
     return {static_cast<funnel_gate>(s.explained.gate), s.explained.detail};
   where.space.fit(pool.count());
   fates judged(pool, where, s, sel);
@@ -170,7 +170,7 @@ emptiness explain_empty(const fleet::pool &pool, lane &where, step &s, selection
   }
   if (members == 0) return emptiness_of({});
   emptiness out = reasons.result();
-  if (shared) s.explained = {sel.request.now_ns, static_cast<uint8_t>(out.last), out.detail};
+  if (shared) s.explained = {sel.request.now_ns, sel.kind, static_cast<uint8_t>(out.last), out.detail};
   return out;
 }
 

@@ -20,7 +20,7 @@ class fates {
  public:
   // All borrowed; the lock is not needed to make one. `selection.request.now_ns` is the moment that counts.
   fates(const fleet::pool &, lane &, step &, const selection &);
-  void see() { view_ = pool_.view(); }     // before anything is asked
+  void see() { view_ = pool_.view(sel_.kind); }     // before anything is asked
 
   // Requires: the slot is not empty. The gate without its words, which cost more than the judgement.
   funnel_gate gate_of(uint32_t index);

@@ -62,7 +62,7 @@ void apply_custom(const step &s, const hive_request &request, hive_pool &view, l
 funnel_result run_funnel(const fleet::pool &pool, lane &where, step &s, selection &sel) {
   const uint32_t n = pool.count();
   if (n == 0) return {};
-  hive_pool view = pool.view();
+  hive_pool view = pool.view(sel.kind);
   lane::buffers &space = where.space;
   space.fit(n);
   uint8_t *keep = space.keep.data();
@@ -76,7 +76,8 @@ funnel_result run_funnel(const fleet::pool &pool, lane &where, step &s, selectio
   sel.held = held;
   const funnel_result empty{held > 0 ? verdict::full : verdict::none, 0};
 
-  if (!s.thresholds().empty()) scan::both(keep, s.thresholds().passes(pool, view, sel.request.now_ns), n);
+  for (threshold_rules *rules : {&s.thresholds(), &s.thresholds(sel.kind)})
+    if (!rules->empty()) scan::both(keep, rules->passes(pool, view, sel.request.now_ns), n);
   view.eligible = keep;
   if (!s.gates().empty()) apply_custom(s, sel.request, view, space);
 
@@ -117,8 +118,9 @@ bool fits_but_for_capacity(const fleet::pool &pool, step &s, const selection &se
   const fleet::pool_row &row = pool.row(index);
   if (!s.fits(pool, sel.capability)[index] || !row.usable()) return false;
   if (listed(sel.failed, row.who.get()) || listed(sel.barred, row.who.get())) return false;
-  const hive_pool view = pool.view();
-  return std::none_of(s.rules().begin(), s.rules().end(), [&](const bound_rule &r) {
+  const hive_pool view = pool.view(sel.kind);
+  const std::vector<bound_rule> &rules = s.rules(sel.kind);
+  return std::none_of(rules.begin(), rules.end(), [&](const bound_rule &r) {
     return s.thresholds().judge(r, view, sel.request.now_ns, index).violated;
   });
 }

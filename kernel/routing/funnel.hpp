@@ -20,6 +20,7 @@ namespace hive::routing {
 struct selection {
   hive_request request{};
   std::string_view capability;
+  fleet::request_kind kind = fleet::request_kind::chat;
   std::vector<const fleet::agent *> failed;    // in this step
   std::vector<const fleet::agent *> barred;    // for this request
   std::vector<const fleet::agent *> avoided;   // taken only if nobody else may

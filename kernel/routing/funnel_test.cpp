@@ -261,7 +261,7 @@ TEST_F(funnel, custom_rules_are_judged_by_their_gate) {
   compile("strategy: least-loaded, exclude_if: {srtt_upper: {gt: 5}, kv_cache_utilization: {gt: 0.8}}");
   EXPECT_EQ(plan().rules, std::vector<std::string>{R"(srtt_upper={"gt":5})"});
   fleet::agent &slow = fleet_.add(pool_, "slow", 1);
-  slow.latency.add(500);
+  slow.latency.add(500, fleet::request_kind::chat);
   pool_->refresh_outcome(slow);
   EXPECT_EQ(find(), "none");
   EXPECT_EQ(why(), "gate[7] exclude_if [srtt_upper=1]");
@@ -269,9 +269,75 @@ TEST_F(funnel, custom_rules_are_judged_by_their_gate) {
   EXPECT_EQ(find(), "fast");
 }
 
+// Naive variants: one latency for all, so that long answers keep streams out; verdicts kept for one kind are given to another;
+// a kind's write reaches only the verdicts of the kind that selects next.
+TEST_F(funnel, a_rule_on_latency_judges_by_that_of_the_requests_kind) {
+  using fleet::request_kind;
+  compile("strategy: least-loaded, exclude_if: {srtt: {gt: 800}, kv_cache_utilization: {gt: 0.9}}");
+  fleet::agent &a = fleet_.add(pool_, "a", 1);
+  const auto found = [&](request_kind kind) {
+    sel_.kind = kind;
+    return find();
+  };
+  const auto sample = [&](double ms, request_kind kind) {
+    a.latency.add(ms, kind);
+    pool_->refresh_outcome(a);
+  };
+  for (const request_kind kind : fleet::all_kinds) EXPECT_EQ(found(kind), "a") << "nothing is known";
+  sample(5000, request_kind::chat);
+  for (const request_kind kind : fleet::all_kinds) EXPECT_EQ(found(kind), "none") << "the blended value is all there is";
+  sample(200, request_kind::stream);
+  EXPECT_EQ(found(request_kind::stream), "a");
+  EXPECT_EQ(found(request_kind::chat), "none");
+  EXPECT_EQ(why(), "gate[7] exclude_if [srtt=1]");
+  EXPECT_EQ(found(request_kind::other), "none") << "blended: 2,600 ms";
+  for (int i = 0; i < 4; ++i) sample(200, request_kind::stream);
+  EXPECT_EQ(found(request_kind::other), "a") << "blended: 350 ms";
+  EXPECT_EQ(found(request_kind::chat), "none");
+  {
+    const std::lock_guard lock(pool_->mutex());
+    EXPECT_FALSE(fits_but_for_capacity(*pool_, *step_, sel_, 0));
+    sel_.kind = request_kind::stream;
+    EXPECT_TRUE(fits_but_for_capacity(*pool_, *step_, sel_, 0));
+  }
+  fleet_.signal(*pool_, "a", "kv_cache_utilization", 0.95);
+  for (const request_kind kind : fleet::all_kinds) EXPECT_EQ(found(kind), "none") << "what has no kind counts for all";
+  fleet_.signal(*pool_, "a", "kv_cache_utilization", 0.5);
+  for (int i = 0; i < 5; ++i) sample(100, request_kind::chat);
+  EXPECT_EQ(found(request_kind::chat), "a");
+}
+
+TEST_F(funnel, what_a_rule_on_latency_remembers_is_each_kinds_own) {
+  using fleet::request_kind;
+  compile("strategy: least-loaded, exclude_if: {srtt: {gt: 800, leave: 300}}");
+  fleet::agent &a = fleet_.add(pool_, "a", 1);
+  const auto found = [&](request_kind kind, double ms) {
+    a.latency.reset();
+    a.latency.add(ms, kind);
+    pool_->refresh_outcome(a);
+    sel_.kind = kind;
+    return find();
+  };
+  EXPECT_EQ(found(request_kind::chat, 900), "none");
+  EXPECT_EQ(found(request_kind::stream, 500), "a");
+  EXPECT_EQ(found(request_kind::chat, 500), "none") << "kept out until it is past leave";
+  EXPECT_EQ(found(request_kind::chat, 200), "a");
+}
+
+TEST_F(funnel, gates_of_plugins_see_the_latency_of_the_requests_kind) {
+  compile("strategy: least-loaded, exclude_if: {srtt_upper: {gt: 5}}");
+  fleet::agent &a = fleet_.add(pool_, "a", 1);
+  a.latency.add(500, fleet::request_kind::chat);
+  a.latency.add(50, fleet::request_kind::stream);
+  pool_->refresh_outcome(a);
+  EXPECT_EQ(find(), "none");
+  sel_.kind = fleet::request_kind::stream;
+  EXPECT_EQ(find(), "a");
+}
+
 TEST_F(funnel, a_failing_gate_passes_or_excludes_as_the_step_says_and_is_counted) {
   fleet::agent &slow = fleet_.add(pool_, "slow", 1);
-  slow.latency.add(500);
+  slow.latency.add(500, fleet::request_kind::chat);
   pool_->refresh_outcome(slow);
   compile("strategy: least-loaded, exclude_if: {srtt_upper: {gt: 5}}");
   plan().evaluate_status = HIVE_E_INTERNAL;

@@ -53,7 +53,7 @@ TEST_F(real_plugins, route_by_latency_and_load) {
   ASSERT_TRUE(added.ok()) << added.text();
   for (const char *name : {"cool", "hot", "slow"}) fleet_.add(pool, name, 4);
   fleet_.signal(*pool, "hot", "gpu_temperature_c", 90);
-  fleet_.agents["slow"]->latency.add(200);  // RTTVAR 100: 200 + 2 x 100 > 300
+  fleet_.agents["slow"]->latency.add(200, fleet::request_kind::chat);  // RTTVAR 100: 200 + 2 x 100 > 300
   pool->refresh_outcome(*fleet_.agents["slow"]);
   loop on;
   request_facts facts;

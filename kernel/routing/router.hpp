@@ -48,7 +48,7 @@ struct latency_sample {
   const std::shared_ptr<fleet::agent> &who;
   uint64_t generation;
   std::string_view request_id;
-  bool streaming;
+  fleet::request_kind kind;
   double rtt_ms;             // > 0
 };
 

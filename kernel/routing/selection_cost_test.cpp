@@ -62,6 +62,7 @@ TEST_P(selection_cost, is_no_allocation) {
     // Now and then more than a selection brings up to date one by one.
     for (uint32_t k = round % 100 == 0 ? 300 : round % 10; k > 0; --k)
       pool->write(*fleet.made_ever[(round * 7 + k) % agents], heat, k % 3 == 0 ? 90 : 60, now_ns(), 0);
+    r.sel.kind = fleet::all_kinds[round % fleet::all_kinds.size()];
     ASSERT_EQ(r.where->where->line.enter(place, r, cls, 0, nullptr, false), entered::taken);
     const fleet::lease slot(std::move(r.who), std::move(r.info), pool);
   };

@@ -55,6 +55,12 @@ uint64_t tokens_of(const request_facts &f) {
 
 }  // namespace
 
+fleet::request_kind kind_of(const request_facts &f) {
+  if (f.streaming) return fleet::request_kind::stream;
+  const bool text = f.capability.empty() || f.capability == "llm";
+  return text && f.generates ? fleet::request_kind::chat : fleet::request_kind::other;
+}
+
 hive_request request_of(const request_facts &facts, uint32_t needs) {
   hive_request r{};
   r.struct_size = sizeof r;
@@ -93,6 +99,7 @@ session_impl::session_impl(loop &on, const request_facts &facts, session_events 
   class_.cost = std::max<uint64_t>(1, tokens_of(facts_));
   class_.deadline_ns = facts_.deadline_ns;
   selection_.request = request_of(facts_, route_ ? route_->needs() : 0);
+  selection_.kind = kind_of(facts_);
   selection_.capability = {selection_.request.capability.ptr, selection_.request.capability.len};
   if (route_) route_->where->live.fetch_add(1, std::memory_order_relaxed);
 }
@@ -256,7 +263,7 @@ void session_impl::on_taken(fleet::pool &pool, uint32_t index) {
   taken_info_ = row.info;
   taken_generation_ = row.who->generation();
   taken_ns_ = selection_.request.now_ns;  // what on_choice is told, so that an outcome names the moment of its lease
-  route_->where->tell_choice(selection_.request, pool.view(), index);
+  route_->where->tell_choice(selection_.request, pool.view(selection_.kind), index);
   ++route_->steps[at_]->strategy().leases;
 }
 
@@ -271,7 +278,7 @@ bool session_impl::reads_rise(hive_column id) const { return route_->steps[at_]-
 std::span<const aged_column> session_impl::ages() const { return route_->steps[at_]->thresholds().ages(); }
 
 void session_impl::sample(double rtt_ms) {
-  if (taken_ && rtt_ms > 0) recorder_.on_sample({taken_, taken_generation_, facts_.request_id, facts_.streaming, rtt_ms});
+  if (taken_ && rtt_ms > 0) recorder_.on_sample({taken_, taken_generation_, facts_.request_id, selection_.kind, rtt_ms});
 }
 
 void session_impl::first_content() {

@@ -39,6 +39,7 @@ struct request_facts {
   std::string_view session_id;
   int32_t priority = 0;
   bool streaming = false;
+  bool generates = true;           // false: nothing is generated for it, as for a count of tokens
   std::span<const std::string_view> provider_engines;   // of fallback_provider: those that can answer this route
   uint64_t deadline_ns = 0;
   uint64_t prompt_tokens = HIVE_TOKENS_UNKNOWN;
@@ -46,6 +47,9 @@ struct request_facts {
   size_t body_bytes = 0;
   on_demand_facts *on_demand = nullptr;   // null: there are none
 };
+
+// The estimate of latency that it goes by and adds to.
+fleet::request_kind kind_of(const request_facts &);
 
 // As components see it, with what they need (HIVE_NEEDS_*); borrows from the facts.
 hive_request request_of(const request_facts &, uint32_t needs);

@@ -22,12 +22,16 @@ struct recorder final : outcome_recorder {
     standing_effect effect;
     double rtt_ms;
   };
-  void on_sample(const latency_sample &s) override { sample_ms = s.rtt_ms; }
+  void on_sample(const latency_sample &s) override {
+    sample_ms = s.rtt_ms;
+    kinds.push_back(s.kind);
+  }
   void on_attempt(const attempt_outcome &o) override {
     attempts.push_back({o.who->peer_id(), o.what, o.effect, sample_ms});
     sample_ms = 0;
   }
   double sample_ms = 0;
+  std::vector<fleet::request_kind> kinds;   // of the samples
   void on_queue_wait(std::string_view, uint64_t) override { ++waits; }
   void on_served(std::string_view, bool fallback) override { served.push_back(fallback); }
   void on_exhausted(std::string_view, std::string_view, std::string_view code) override { codes.emplace_back(code); }

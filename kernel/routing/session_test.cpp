@@ -37,6 +37,25 @@ TEST_F(sessions, a_request_gets_a_slot_and_gives_it_back) {
   EXPECT_TRUE(recorder_.lines.empty());
 }
 
+TEST_F(sessions, a_sample_goes_to_the_estimate_of_the_requests_kind) {
+  using fleet::request_kind;
+  start(plain);
+  fleet_.add(pool_, "a", 10);
+  request_facts chat = facts(), stream = facts(), count = facts();
+  stream.streaming = true;
+  count.generates = false;
+  for (const request_facts &each : {chat, stream, count}) {
+    client c;
+    open(c, each);
+    next(c);
+    c.report(attempt_result::completed, 12);
+  }
+  EXPECT_THAT(recorder_.kinds, ElementsAre(request_kind::chat, request_kind::stream, request_kind::other));
+  request_facts embedding = facts();
+  embedding.capability = "embedding";
+  EXPECT_EQ(kind_of(embedding), request_kind::other);
+}
+
 TEST_F(sessions, the_estimated_tokens_of_a_request_count_while_it_holds_its_slot) {
   start(plain);
   fleet_.add(pool_, "a", 10);

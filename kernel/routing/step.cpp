@@ -8,10 +8,6 @@
 
 namespace hive::routing {
 
-namespace {
-
-}  // namespace
-
 result<std::shared_ptr<step>> step::compile(const policy_document &document, size_t index, const surroundings &around) {
   const policy_step &from = document.steps[index];
   auto out = std::make_shared<step>();
@@ -44,6 +40,21 @@ result<std::shared_ptr<step>> step::compile(const policy_document &document, siz
   return out;
 }
 
+void step::bind_threshold(const field_rule &rule, hive_column column, const instance_store::place &at) {
+  const bool varies = at.where->pool->varies_by_kind(column);
+  for (const fleet::request_kind kind : fleet::all_kinds) {
+    const size_t k = fleet::index_of(kind);
+    bound_rule bound{*rule.bound, column, rule.field, {}};
+    if (bound.bound.leave) {
+      const std::string whose = varies ? rule.field + ' ' + std::to_string(k) : rule.field;
+      bound.memory = at.where->memory_of(at.document, at.step, at.nth, whose, rule.json);
+    }
+    rules_[k].push_back(bound);
+    if (varies) by_kind_[k].add(std::move(bound));
+    else if (k == 0) thresholds_.add(std::move(bound));
+  }
+}
+
 status step::bind_gates(const policy_step &from, const instance_store::place &at,
                         const surroundings &around) {
   struct pending {
@@ -65,9 +76,7 @@ status step::bind_gates(const policy_step &from, const instance_store::place &at
     // A custom rule may read more signals than it declares.
     reads_all_ = reads_all_ || !rule.bound;
     if (rule.bound) {
-      bound_rule bound{*rule.bound, column, rule.field, {}};
-      if (bound.bound.leave) bound.memory = around.where->memory_of(at.document, at.step, at.nth, rule.field, rule.json);
-      thresholds_.add(std::move(bound));
+      bind_threshold(rule, column, at);
       continue;
     }
     needs_ |= served->gate->needs;

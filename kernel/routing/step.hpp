@@ -2,6 +2,7 @@
 // Compiled by the control thread; afterwards everything that is not const is guarded by the pool's lock.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -46,9 +47,12 @@ class step {
   uint64_t max_queue_wait_ns() const { return max_queue_wait_ns_; }  // 0 = as long as the request has time
   const match_filter &match() const { return match_; }
   bool exclude_on_error() const { return exclude_on_error_; }
-  const std::vector<bound_rule> &rules() const { return thresholds_.all(); }
-  threshold_rules &thresholds() { return thresholds_; }
+  // Every threshold as it holds for a request of that kind. Fields and columns are the same for each; what a rule with `leave`
+  // remembers is not where it reads a latency.
+  const std::vector<bound_rule> &rules(fleet::request_kind kind = fleet::request_kind::chat) const { return rules_[fleet::index_of(kind)]; }
+  threshold_rules &thresholds() { return thresholds_; }       // those that hold alike for every kind of request
   const threshold_rules &thresholds() const { return thresholds_; }
+  threshold_rules &thresholds(fleet::request_kind kind) { return by_kind_[fleet::index_of(kind)]; }   // the others
   const std::vector<custom_gate> &gates() const { return gates_; }
   instance &strategy() const { return *strategy_; }
   // Whether a change of the column, or only its rise, can change a verdict of this step.
@@ -64,6 +68,7 @@ class step {
   // Guarded by the pool's lock.
   struct explanation {
     uint64_t made_ns = 0;
+    fleet::request_kind kind{};
     uint8_t gate = 0;
     std::string detail;
   } explained;
@@ -75,6 +80,7 @@ class step {
     std::vector<uint8_t> fits;
   };
 
+  void bind_threshold(const field_rule &, hive_column, const instance_store::place &);
   status bind_gates(const policy_step &, const instance_store::place &, const surroundings &);
 
   std::string name_;
@@ -82,7 +88,9 @@ class step {
   uint64_t max_queue_wait_ns_ = 0;
   match_filter match_;
   bool exclude_on_error_ = false;
+  std::array<std::vector<bound_rule>, fleet::all_kinds.size()> rules_;
   threshold_rules thresholds_;
+  std::array<threshold_rules, fleet::all_kinds.size()> by_kind_;
   std::vector<custom_gate> gates_;
   bool reads_all_ = false;
   uint32_t needs_ = 0;
