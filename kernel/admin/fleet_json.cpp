@@ -87,10 +87,12 @@ json::object routing_table_row(const fleet::registry &registry, const agent &a) 
       {"routable", a.routable()},
       {"standing", fleet::describe_standing(standing)},
       {"active_requests", active},
+      {"effective_capacity", capacity},
       {"capacity_utilization", info->capacity == 0 ? 0.0 : static_cast<double>(active) / info->capacity},
       {"last_seen", rfc3339_ms(a.last_seen_unix_ms.load())},
       {"address", info->address}};
   if (a.on_probation()) status["probation"] = true;
+  if (a.starting()) status["slow_start"] = true;
   if ((standing & fleet::standing_engine_down) != 0) status["backend_reason"] = a.engine_reason();
   row["status"] = std::move(status);
   row["universal"] = universal(a);

@@ -156,6 +156,7 @@ status router_app::start() {
   f.unhealthy_after_ns = settings_.unhealthy_after.ns;
   f.removed_after_ns = settings_.remove_after.ns;
   f.probation_after = static_cast<uint32_t>(settings_.probation_after);
+  f.slow_start_ns = settings_.slow_start.ns;
   f.monitor_interval_ns = settings_.health_check_interval.ns;
   fleet_ = std::make_unique<fleet::registry>(f, clock_, hubs_, history_.get(), &fleet_log_, &srtt_log_);
   host_->set_columns(fleet_->columns());

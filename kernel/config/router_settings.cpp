@@ -142,6 +142,8 @@ void add_fleet(table &t, router_settings &r) {
   t.add("probation-after", &r.probation_after, "3",
         "After so many failed requests in a row an agent gets one at a time until one succeeds; while others serve, only a probe after "
         "250 ms, then after twice as long each time up to 8 s. 0 = never.").range(0, 1'000'000);
+  t.add("slow-start", &r.slow_start, "0s",
+        "How long an agent that has just registered takes from one slot to its whole capacity; 0 = it has that at once.").range(0, ns_per_hour);
   t.add("session-ttl", &r.session_ttl, "1h",
         "Agents prove the secret again before this has passed; more than 5m.").range(0, 30 * ns_per_day);
   t.add("policy-file", &r.policy_file, "",

@@ -40,6 +40,7 @@ struct router_settings : program_settings {
   duration request_timeout;
   duration stream_timeout;           // 0 = off: request_timeout covers the stream
   duration retry_delay;
+  duration slow_start;               // 0 = off
   duration stream_write_timeout, drain_delay, drain_timeout;
   duration sse_keepalive;            // 0 = off
   std::string slot_release;          // stream_end | headers

@@ -1,8 +1,10 @@
 #include "fleet/agent.hpp"
 
+#include <algorithm>
 #include <cassert>
 #include <limits>
 
+#include "base/clock.hpp"
 #include "base/digest.hpp"
 
 namespace hive::fleet {
@@ -135,11 +137,31 @@ bool agent::set_foreign(uint32_t slots_of_others) {
   return true;
 }
 
+void agent::start_slowly(uint64_t now_ns, uint64_t length_ns) {
+  std::lock_guard lock(mutex_);
+  started_ns_ = now_ns;
+  start_ms_ = length_ns / ns_per_ms;
+  start_age_ms_ = 0;
+  starting_.store(start_ms_ != 0, std::memory_order_relaxed);
+  fit_capacity();
+}
+
+bool agent::grow(uint64_t now_ns) {
+  std::lock_guard lock(mutex_);
+  const uint32_t before = slots.load().second;
+  start_age_ms_ = now_ns > started_ns_ ? (now_ns - started_ns_) / ns_per_ms : 0;
+  if (start_age_ms_ >= start_ms_) starting_.store(false, std::memory_order_relaxed);
+  fit_capacity();
+  return slots.load().second != before;
+}
+
 void agent::fit_capacity() {
   const uint32_t declared = declared_capacity.load(std::memory_order_relaxed);
   const uint32_t others = foreign.load(std::memory_order_relaxed);
-  const uint32_t own = declared > others ? declared - others : 0;
-  slots.set_capacity(probation_.load(std::memory_order_relaxed) ? std::min(own, 1u) : own);
+  uint64_t own = declared > others ? declared - others : 0;
+  if (starting()) own = std::min(own, std::max<uint64_t>(1, (declared * start_age_ms_ + start_ms_ - 1) / start_ms_));
+  if (on_probation()) own = std::min<uint64_t>(own, 1);
+  slots.set_capacity(static_cast<uint32_t>(own));
 }
 
 }  // namespace hive::fleet

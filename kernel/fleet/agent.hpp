@@ -101,6 +101,8 @@ class agent {
   // The registry's, whenever the streak has changed: on probation with `limit` failures in a row, 0 = never. True: that is news, and
   // its pools have to hear of it.
   bool judge_streak(uint32_t limit);
+  // It came less than --slow-start ago: its slots' capacity rises from 1.
+  bool starting() const { return starting_.load(std::memory_order_relaxed); }
   uint32_t standing() const { return standing_.load(std::memory_order_acquire); }
   bool routable() const { return standing() == 0; }
   // Linked, heard of lately, with an engine that answers. A busy or draining agent is healthy.
@@ -113,7 +115,7 @@ class agent {
   // Outcomes of leases of this generation or an older one are dropped: the agent was removed since.
   uint64_t removed_generation() const { return removed_generation_.load(std::memory_order_acquire); }
 
-  slot_word slots;                                           // capacity here = declared - foreign; at most 1 on probation
+  slot_word slots;                                           // capacity here = declared - foreign; at most 1 on probation, less while starting
   agent_counters counters;
   latency_tracker latency;                                   // SRTT, RTTVAR; its own lock
   recent_outcomes recent;                                    // of the last 5 minutes; its own lock
@@ -137,7 +139,10 @@ class agent {
   std::atomic<uint32_t> standing_{standing_unlinked};
   std::atomic<uint64_t> removed_generation_{0};
   std::atomic<bool> probation_{false};                       // written with mutex_ held
-  mutable std::mutex mutex_;                                 // guards what follows, and the three numbers of the capacity as one
+  std::atomic<bool> starting_{false};                        // likewise
+  mutable std::mutex mutex_;                                 // guards what follows, and the numbers of the capacity as one
+  uint64_t started_ns_ = 0;                                  // of the slow start: since when, how long it lasts, how much is over
+  uint64_t start_ms_ = 0, start_age_ms_ = 0;
   std::shared_ptr<const agent_info> info_;
   std::shared_ptr<const pool_list> pools_;
   std::shared_ptr<const std::string> structured_;
@@ -150,6 +155,8 @@ class agent {
   void set_engine_reason(std::string_view reason);
   void set_declared(uint32_t capacity);
   bool set_foreign(uint32_t slots);                          // false: it was that before
+  void start_slowly(uint64_t now_ns, uint64_t length_ns);
+  bool grow(uint64_t now_ns);                                // with the time since start_slowly; true: it has more slots now
   void fit_capacity();                                       // slots' capacity := declared - foreign, within its bounds; mutex_ held
 };
 

@@ -216,6 +216,10 @@ void registry::register_agent(member &m, const std::shared_ptr<agent> &who, agen
     a.set_foreign(0);
     a.set_engine_reason({});
     a.probe_at_ns.store(0, std::memory_order_relaxed);
+    if (settings_.slow_start_ns != 0) {
+      if (!a.starting()) starters_.push_back(who);
+      a.start_slowly(clock_.now(), settings_.slow_start_ns);
+    }
   }
   // A reconnect of the same process does not make a sick engine well; a new process starts with a clean bill.
   // A registration is a fresh session on link 0, the one whose TTL counts.
@@ -449,6 +453,7 @@ void registry::tick() {
   const uint64_t now = clock_.now();
   std::vector<std::shared_ptr<pool>> all = pools();
   for (const std::shared_ptr<pool> &p : all) p->tick(now);
+  if (settings_.slow_start_ns != 0) grow_starters(now);
   if (take_turn(next_sweep_ns_, now, sweep_interval_ns)) {
     size_t expired = 0;
     for (const std::shared_ptr<pool> &p : all) expired += p->sweep(now);

@@ -33,6 +33,7 @@ struct registry_settings {
   uint64_t stale_after_ns = 10 * ns_per_s;           // of agents' signals
   uint64_t duplicate_retry_ms = 5000;
   uint32_t probation_after = 3;                      // failures in a row; 0 = never
+  uint64_t slow_start_ns = 0;                        // in which a new agent gets its slots; 0 = at once
   size_t names_per_agent = 64;                       // signal names one agent may publish
   size_t models = 16384;                             // pools; what agents offer beyond it is not served
 };
@@ -134,7 +135,7 @@ class registry final : public link::directory {
   // Its engine answers: a stream has content. Ends a probation before the stream does.
   void record_content(agent &, uint64_t generation);
 
-  // Call every 100 ms at the latest: coalesced re-checks, stale sweep (1 s), health pass, history flush.
+  // Call every 100 ms at the latest: coalesced re-checks, slow starts, stale sweep (1 s), health pass, history flush.
   void tick();
   // POST /admin/metrics/reset: zeroes counters and latency of all agents and wipes the stored records. `done` on any thread.
   void reset_counters(std::function<void(status)> done);
@@ -188,6 +189,7 @@ class registry final : public link::directory {
   std::shared_ptr<pool> pool_for(const std::string &model);        // null: there are as many as settings.models
   bool change_standing(agent &, uint32_t set, uint32_t clear) const;  // refreshes its pools when something changed
   void judge_streak(agent &) const;
+  void grow_starters(uint64_t now);                                // takes mutex_
   void set_foreign(agent &, const link::pong_info &) const;
   void notice(std::string_view peer_id, std::string text, calls &) const;
 
@@ -204,6 +206,7 @@ class registry final : public link::directory {
   mutable std::shared_mutex mutex_;
   text_map<member_ptr> members_;
   std::unordered_set<std::string, text_hash, std::equal_to<>> set_aside_;
+  std::vector<std::weak_ptr<agent>> starters_;       // of a slow start
   text_map<std::weak_ptr<agent>> departed_;          // removed, but some lease may still be out
   std::unordered_map<link::link_id, member_ptr, link_hash> links_;
   uint64_t generations_ = 0;

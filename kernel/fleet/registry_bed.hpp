@@ -48,6 +48,8 @@ inline std::string metadata(std::string_view models = "\"m\"", uint32_t capacity
 
 class registry_of_two_workers : public ::testing::Test {
  protected:
+  explicit registry_of_two_workers(const registry_settings &settings = {.workers = 2}) : reg(settings, clock, links, nullptr, &seen, &log) {}
+
   link::auth_decision authenticate(uint64_t peer, uint64_t boot, uint32_t index = 0, std::string meta = metadata(), bool renewal = false) {
     link::auth_request r;
     r.peer_id = "A";
@@ -63,8 +65,8 @@ class registry_of_two_workers : public ::testing::Test {
     last = answer;
     return *answer;
   }
-  void connect(uint64_t boot) {
-    ASSERT_EQ(authenticate(boot * 10, boot).what, link::auth_decision::kind::welcome);
+  void connect(uint64_t boot, uint32_t capacity = 2) {
+    ASSERT_EQ(authenticate(boot * 10, boot, 0, metadata("\"m\"", capacity)).what, link::auth_decision::kind::welcome);
     ASSERT_EQ(authenticate(boot * 10 + 1, boot, 1).what, link::auth_decision::kind::welcome);
   }
   std::shared_ptr<agent> a() { return reg.find("A"); }
@@ -73,7 +75,7 @@ class registry_of_two_workers : public ::testing::Test {
   hubs links;
   feed seen;
   samples log;
-  registry reg{registry_settings{.workers = 2}, clock, links, nullptr, &seen, &log};
+  registry reg;
   std::shared_ptr<link::auth_decision> last;
 };
 

@@ -1,4 +1,4 @@
-// Who gets less than all agents do: those that the operator drains or puts out, and those that fail again and again.
+// Who gets less than all agents do: those that the operator drains or puts out, those that fail again and again, and newcomers.
 #include "fleet/member.hpp"
 #include "fleet/registry.hpp"
 
@@ -44,6 +44,23 @@ void registry::judge_streak(agent &a) const {
   if (!a.judge_streak(settings_.probation_after)) return;
   const auto pools = a.pools();  // kept through the loop
   for (const std::shared_ptr<pool> &p : *pools) p->refresh(a);
+}
+
+// Who waits in their pools hears of every slot more.
+void registry::grow_starters(uint64_t now) {
+  std::vector<std::shared_ptr<agent>> grown;
+  {
+    std::unique_lock lock(mutex_);
+    std::erase_if(starters_, [&](const std::weak_ptr<agent> &each) {
+      const std::shared_ptr<agent> a = each.lock();
+      if (a && a->grow(now)) grown.push_back(a);
+      return !a || !a->starting();
+    });
+  }
+  for (const std::shared_ptr<agent> &a : grown) {
+    const auto pools = a->pools();  // kept through the loop
+    for (const std::shared_ptr<pool> &p : *pools) p->refresh(*a);
+  }
 }
 
 void registry::record_content(agent &a, uint64_t generation) {

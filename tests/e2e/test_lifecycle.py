@@ -30,6 +30,20 @@ def test_the_agent_starts_without_engine_and_without_router(stack):
     assert engine.state()["served"] == 1
 
 
+def test_a_new_agent_gets_its_slots_one_after_another(stack):
+    """Naive variant: it gets as much at once as those that are warm; or what it may have now is shown as what it has."""
+    stack.start_router("--slow-start", "1h")
+    agent = stack.start_agent(stack.start_engine(), "--capacity", "8")
+    row = stack.row(agent.peer_id)
+    assert row["metadata"]["capacity"] == 8
+    assert row["status"]["effective_capacity"] == 1 and row["status"]["slow_start"]
+    http, link = stack.router.said["http"], stack.link
+    assert stack.router.stop() == 0
+    stack.start_router("--slow-start", "500ms", http=http, link=link)
+    wait_for("all of them", lambda: stack.row(agent.peer_id)["status"]["effective_capacity"] == 8, limit=35)
+    assert "slow_start" not in stack.row(agent.peer_id)["status"]
+
+
 def test_the_peer_id_is_stable_and_in_libp2p_form(simple):
     """Naive variant: a key of its own at every start; a file that others can read."""
     assert simple.agent.peer_id.startswith("12D3KooW")
