@@ -39,7 +39,8 @@ json::object rule_json(const routing::rule_fate &r) {
 json::object agent_json(const routing::agent_fate &a) {
   json::object o{{"peer_id", a.peer_id}, {"machine", a.machine}, {"active_requests", a.active}, {"capacity", a.capacity}};
   if (a.stopped == routing::funnel_gate::none) {
-    o["fate"] = a.chosen ? "chosen" : "candidate";
+    o["fate"] = a.chosen ? "chosen" : a.left ? "on_probation" : "candidate";
+    if (a.left) o["would_have_to_change"] = a.change;
   } else {
     o["fate"] = "excluded";
     o["gate"] = json::object{{"number", static_cast<int>(a.stopped)}, {"name", to_string(a.stopped)}, {"reason", a.token}};

@@ -48,6 +48,7 @@ struct seen_row {
   funnel_gate gate = funnel_gate::none;
   bool chosen = false;
   std::optional<double> score;
+  uint64_t probe_in_ns = 0;   // it was left for others: its probe is due then
 };
 
 std::string change_for(const agent_fate &a, const seen_row &row, std::string_view capability) {
@@ -68,6 +69,9 @@ std::string change_for(const agent_fate &a, const seen_row &row, std::string_vie
     }
     case funnel_gate::strategy: return "the strategy must choose somebody";
     case funnel_gate::none:
+      if (!a.left) break;
+      return "on probation: its next probe must be due (in " + std::to_string((row.probe_in_ns + ns_per_ms - 1) / ns_per_ms) +
+             " ms), or nobody else be a candidate";
     case funnel_gate::model_filter:
     case funnel_gate::prev_failures: break;
   }
@@ -131,6 +135,7 @@ class explained_step {
       hive_pool view = judged_.view();
       std::fill_n(lane_.space.keep.data(), view.count, uint8_t{0});
       for (const uint32_t i : candidates_) lane_.space.keep[i] = 1;
+      leave_some();
       view.eligible = lane_.space.keep.data();
       view.candidates = candidates_.data();
       view.candidate_count = static_cast<uint32_t>(candidates_.size());
@@ -140,8 +145,19 @@ class explained_step {
       if (row.gate != funnel_gate::none) continue;
       row.chosen = row.index == answer.index;
       if (answer.index == nowhere) row.gate = funnel_gate::strategy;
-      else if (answer.scored) row.score = lane_.space.scores[row.index];
+      else if (answer.scored && row.probe_in_ns == 0) row.score = lane_.space.scores[row.index];
     }
+  }
+
+  // As the funnel does it: those on probation are not candidates as long as somebody else is.
+  void leave_some() {
+    uint8_t *keep = lane_.space.keep.data();
+    const uint64_t now = sel_.request.now_ns;
+    if (leave_suspects(pool_, now, keep, lane_.space.marks.data(), static_cast<uint32_t>(candidates_.size())) == candidates_.size()) return;
+    std::erase_if(candidates_, [keep](uint32_t i) { return keep[i] == 0; });
+    for (seen_row &row : rows_)
+      if (row.gate == funnel_gate::none && keep[row.index] == 0)
+        row.probe_in_ns = std::max(row.who->probe_at_ns.load(std::memory_order_relaxed), now + 1) - now;
   }
 
   std::string token(size_t at) const {
@@ -169,6 +185,7 @@ class explained_step {
     a.stopped = row.gate;
     a.token = words;
     a.chosen = row.chosen;
+    a.left = row.gate == funnel_gate::none && row.probe_in_ns != 0;
     a.score = row.score;
     for (size_t r = 0; r < rules().size(); ++r) {
       const bound_rule &rule = rules()[r];

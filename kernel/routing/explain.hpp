@@ -30,13 +30,14 @@ struct agent_fate {
   std::string machine;
   uint32_t active = 0;                      // as its pool sees it
   uint32_t capacity = 0;
-  funnel_gate stopped = funnel_gate::none;  // none: a candidate
+  funnel_gate stopped = funnel_gate::none;  // none: a candidate, unless it was left
   std::string token;                        // in the words of the exhaustion line; "" for a candidate
   std::vector<rule_fate> rules;             // every threshold of the step, violated or not
   std::vector<std::string> custom;          // fields of custom rules that it violates
   std::optional<double> score;              // the strategy's, lower is better; only if it tells
   bool chosen = false;
-  std::string change;                       // what would have to be different; "" for a candidate
+  bool left = false;                        // on probation, its probe is not due, and others are candidates: not asked this time
+  std::string change;                       // what would have to be different; "" for a candidate that was asked
 };
 
 struct step_fate {

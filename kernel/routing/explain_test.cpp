@@ -105,6 +105,55 @@ TEST_F(explained, what_is_said_is_what_then_happens) {
   }
 }
 
+// Naive variant: the idle one is named, which the line leaves alone until its probe is due.
+TEST_F(explained, an_agent_on_probation_is_no_candidate_until_its_probe_is_due_as_in_the_line) {
+  start("routing_policy: {strategy: least-loaded}");
+  fleet_.add(pool_, "good", 4);
+  fleet::agent &bad = fleet_.add(pool_, "bad", 4);
+  occupy("good", 2);
+  bad.counters.streak = 3;
+  bad.probe_at_ns = now_ns() + 3600 * ns_per_s;
+  ASSERT_TRUE(bad.judge_streak(3));
+  pool_->refresh(bad);
+  const auto said = [&](const explanation &e) {
+    std::string name;
+    for (const agent_fate &a : e.steps.at(0).agents)
+      if (a.chosen) name += a.peer_id;
+    return name;
+  };
+  const auto taken = [&] {
+    testing::client c;
+    open(c, facts());
+    next(c);
+    const std::string name = c.agents.empty() ? "" : c.agents[0];
+    c.report(attempt_result::completed);
+    return name;
+  };
+
+  explanation e = look();
+  EXPECT_EQ(said(e), "good");
+  EXPECT_EQ(taken(), "good");
+  EXPECT_EQ(e.steps[0].candidates, 1u);
+  EXPECT_TRUE(of(e.steps[0], "bad").left);
+  EXPECT_EQ(of(e.steps[0], "bad").stopped, funnel_gate::none);
+  EXPECT_THAT(of(e.steps[0], "bad").change, HasSubstr("on probation: its next probe must be due (in "));
+  EXPECT_EQ(of(e.steps[0], "good").change, "");
+
+  occupy("good", 2);
+  e = look();
+  EXPECT_EQ(said(e), "bad") << "there is nobody else";
+  EXPECT_EQ(taken(), "bad");
+  EXPECT_FALSE(of(e.steps[0], "bad").left);
+
+  bad.probe_at_ns = 0;
+  fleet_.agents["good"]->slots.give_back();
+  pool_->refresh(*fleet_.agents["good"]);
+  e = look();
+  EXPECT_EQ(said(e), "bad") << "its probe is due, and it is the idle one";
+  EXPECT_EQ(taken(), "bad");
+  EXPECT_EQ(e.steps[0].candidates, 2u);
+}
+
 TEST_F(explained, looks_only) {
   start("routing_policy: {strategy: least-loaded, exclude_if: {srtt: {gt: 100}}}");
   fleet_.add(pool_, "a", 1);

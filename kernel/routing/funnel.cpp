@@ -27,20 +27,6 @@ void take_out(const fleet::pool &pool, const uint8_t *fits, const std::vector<co
   }
 }
 
-// One that failed again and again is asked when its next probe is due, and before that only if there is nobody else.
-// `early` is scratch, a number a slot: when a probe is due may change under way, so each is asked once.
-uint32_t leave_suspects(const fleet::pool &pool, uint64_t now_ns, uint8_t *keep, uint32_t *early, uint32_t count) {
-  uint32_t n = 0;
-  for (const uint32_t i : pool.suspects()) {
-    early[i] = keep[i] && now_ns < pool.row(i).who->probe_at_ns.load(std::memory_order_relaxed);
-    n += early[i];
-  }
-  if (n == count) return count;
-  for (const uint32_t i : pool.suspects())
-    if (early[i]) keep[i] = 0;
-  return count - n;
-}
-
 void apply_custom(const step &s, const hive_request &request, hive_pool &view, lane::buffers &space) {
   // All gates of a step see the same eligible, so their verdicts are collected first.
   std::fill_n(space.marks.data(), view.count, 0u);
@@ -58,6 +44,18 @@ void apply_custom(const step &s, const hive_request &request, hive_pool &view, l
 }
 
 }  // namespace
+
+uint32_t leave_suspects(const fleet::pool &pool, uint64_t now_ns, uint8_t *keep, uint32_t *early, uint32_t count) {
+  uint32_t n = 0;
+  for (const uint32_t i : pool.suspects()) {
+    early[i] = keep[i] && now_ns < pool.row(i).who->probe_at_ns.load(std::memory_order_relaxed);
+    n += early[i];
+  }
+  if (n == count) return count;
+  for (const uint32_t i : pool.suspects())
+    if (early[i]) keep[i] = 0;
+  return count - n;
+}
 
 funnel_result run_funnel(const fleet::pool &pool, lane &where, step &s, selection &sel) {
   const uint32_t n = pool.count();

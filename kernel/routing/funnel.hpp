@@ -34,6 +34,11 @@ inline bool listed(const std::vector<const fleet::agent *> &list, const fleet::a
 // Fills now_ns and tie_seed of the request. `full`: somebody passed gates 1 to 5, none is free (W2).
 funnel_result run_funnel(const fleet::pool &, lane &, step &, selection &);
 
+// Behind gate 7: one that failed again and again is asked when its next probe is due, and before that only if there is nobody else.
+// Clears its `keep` and answers how many of `count` are left. `early` is scratch, a number a slot: when a probe is due may change
+// under way, so each is asked once.
+uint32_t leave_suspects(const fleet::pool &, uint64_t now_ns, uint8_t *keep, uint32_t *early, uint32_t count);
+
 // Every agent that only its capacity keeps out counts one `rejected` (W35). Gates 7 and 8 are not asked. Uses the lane's buffers.
 void count_refused(fleet::pool &, lane &, step &, const selection &);
 
