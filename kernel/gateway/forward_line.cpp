@@ -4,13 +4,26 @@
 
 namespace hive::gateway {
 
+namespace {
+
+const clock_source &line_clock() {
+  static const system_clock_source clock;
+  return clock;
+}
+
+}  // namespace
+
 struct forward_waiter::ticket : std::enable_shared_from_this<ticket> {
   loop *home = nullptr;
   forward_waiter *owner = nullptr;      // null once the owner has gone; owner's loop only
   std::list<std::shared_ptr<ticket>> *line = nullptr;  // guarded by the line's mutex, as is `at`
   std::list<std::shared_ptr<ticket>>::iterator at;
+  uint64_t since_ns = 0;
   std::unique_ptr<callback_timer> place_timer;         // owner's loop only
 };
+
+forward_line::forward_line(size_t slots, size_t queue_size, uint64_t place_wait_ns, const clock_source *clock)
+    : slots_(slots), queue_size_(queue_size), place_wait_ns_(place_wait_ns), clock_(clock != nullptr ? *clock : line_clock()) {}
 
 forward_waiter::~forward_waiter() {
   if (line_ == nullptr) return;
@@ -34,6 +47,7 @@ forward_line::answer forward_line::acquire(forward_waiter &who, bool with_lease)
   const bool overflow = !with_lease && plain_.size() >= queue_size_;
   ticket->line = &line;
   ticket->at = line.insert(line.end(), ticket);
+  ticket->since_ns = clock_.now();
   who.ticket_ = ticket;
   if (overflow) {
     ticket->place_timer = std::make_unique<callback_timer>([this, weak = std::weak_ptr(ticket)] {
@@ -53,6 +67,7 @@ void forward_line::expire(const ticket_ptr &ticket) {
     if (position < queue_size_) return;  // it has moved up into the line proper
     plain_.erase(ticket->at);
     ticket->line = nullptr;
+    if (plain_.empty()) turnover_.emptied();
   }
   forward_waiter *owner = ticket->owner;
   if (owner == nullptr) return;
@@ -62,9 +77,14 @@ void forward_line::expire(const ticket_ptr &ticket) {
 
 void forward_line::grant_next() {
   while (in_use_ < slots_ && !(leased_.empty() && plain_.empty())) {
-    auto &line = leased_.empty() ? plain_ : leased_;
+    const bool plain = leased_.empty();
+    auto &line = plain ? plain_ : leased_;
     const ticket_ptr ticket = line.front();
     line.pop_front();
+    if (plain) {
+      const uint64_t now = clock_.now();
+      turnover_.granted(now, now - ticket->since_ns, !plain_.empty());
+    }
     ticket->line = nullptr;
     ++in_use_;
     ticket->home->post([this, ticket] {
@@ -100,11 +120,17 @@ void forward_line::leave(forward_waiter &who) {
   if (ticket->line == nullptr) return;  // granted and on its way; the posted handler passes it on
   ticket->line->erase(ticket->at);
   ticket->line = nullptr;
+  if (plain_.empty()) turnover_.emptied();
 }
 
 size_t forward_line::in_use() const {
   const std::lock_guard guard(mutex_);
   return in_use_;
+}
+
+uint64_t forward_line::gap_ns() const {
+  const std::lock_guard guard(mutex_);
+  return turnover_.gap_ns(clock_.now());
 }
 
 size_t forward_line::waiting() const {

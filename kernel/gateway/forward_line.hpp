@@ -11,7 +11,9 @@
 #include <memory>
 #include <mutex>
 
+#include "base/clock.hpp"
 #include "base/loop.hpp"
+#include "routing/turnover.hpp"
 
 namespace hive::gateway {
 
@@ -39,8 +41,8 @@ class forward_waiter {
 
 class forward_line {
  public:
-  forward_line(size_t slots, size_t queue_size, uint64_t place_wait_ns = 5 * ns_per_s)
-      : slots_(slots), queue_size_(queue_size), place_wait_ns_(place_wait_ns) {}
+  // `clock` null = the system's; it outlives the line and measures its speed only.
+  forward_line(size_t slots, size_t queue_size, uint64_t place_wait_ns = 5 * ns_per_s, const clock_source *clock = nullptr);
 
   enum class answer { granted, waiting, full };
   // `with_lease`: goes before everybody without one and is never refused.
@@ -51,6 +53,7 @@ class forward_line {
   size_t in_use() const;
   size_t waiting() const;                  // in the line, the overflow included
   size_t slots() const { return slots_; }
+  uint64_t gap_ns() const;                 // between two slots that went to the line, without those with a lease; 0 = not known
 
  private:
   using ticket_ptr = std::shared_ptr<forward_waiter::ticket>;
@@ -60,10 +63,12 @@ class forward_line {
   const size_t slots_;
   const size_t queue_size_;
   const uint64_t place_wait_ns_;
+  const clock_source &clock_;
   mutable std::mutex mutex_;
   size_t in_use_ = 0;
   std::list<ticket_ptr> leased_;           // guarded by mutex_
   std::list<ticket_ptr> plain_;
+  routing::turnover turnover_;             // of plain_
 };
 
 }  // namespace hive::gateway

@@ -241,5 +241,45 @@ TEST(forward_line, the_line_is_bounded_and_the_overflow_waits_only_a_while) {
   EXPECT_EQ(line.waiting(), 1u);
 }
 
+// Who is refused is told to come back after that.
+TEST(forward_line, knows_its_own_speed_by_those_who_waited) {
+  loop l;
+  manual_clock clock;
+  std::vector<int> order;
+  forward_line line(1, 10, 5 * ns_per_s, &clock);
+  waiter a(l, order, 1), b(l, order, 2), c(l, order, 3), d(l, order, 4), e(l, order, 5), leased(l, order, 6);
+  for (waiter *w : {&a, &b, &c, &d, &e}) line.acquire(*w, false);
+  for (waiter *w : {&a, &b}) {
+    clock.advance(3 * ns_per_s);
+    line.release(*w);
+    run_ready(l);
+  }
+  EXPECT_EQ(line.gap_ns(), 0u) << "two are no measurement";
+  clock.advance(3 * ns_per_s);
+  line.release(c);
+  run_ready(l);
+  ASSERT_TRUE(d.holds_slot());
+  EXPECT_EQ(line.gap_ns(), 3 * ns_per_s);
+  line.acquire(leased, true);
+  clock.advance(ns_per_s);
+  line.release(d);
+  run_ready(l);
+  ASSERT_TRUE(leased.holds_slot());
+  EXPECT_EQ(line.gap_ns(), 3 * ns_per_s) << "a slot that goes past the line moves nobody in it";
+  clock.advance(2 * ns_per_s);
+  line.release(leased);
+  run_ready(l);
+  ASSERT_TRUE(e.holds_slot());
+  EXPECT_EQ(line.gap_ns(), 3 * ns_per_s);
+  // An hour in which nobody waited is no gap.
+  clock.advance(3600 * ns_per_s);
+  EXPECT_EQ(line.gap_ns(), 0u) << "old";
+  line.acquire(a, false);
+  clock.advance(3 * ns_per_s);
+  line.release(e);
+  run_ready(l);
+  EXPECT_EQ(line.gap_ns(), 3 * ns_per_s);
+}
+
 }  // namespace
 }  // namespace hive::gateway

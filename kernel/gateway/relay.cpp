@@ -16,8 +16,10 @@ namespace {
 
 using routing::attempt_result;
 
-api_error no_memory() {
-  return make_error("queue_full", "the router holds as many bytes of requests and answers as --memory-budget allows", "router", 1);
+// Bytes are free again when a request ends: about as often as the line moves.
+api_error no_memory(const forward_line &line) {
+  return make_error("queue_full", "the router holds as many bytes of requests and answers as --memory-budget allows", "router",
+                    routing::retry_after_s(line.gap_ns()));
 }
 
 }  // namespace
@@ -65,7 +67,7 @@ void relay::start() {
   if (const uint64_t length = exchange_.head().content_length.value_or(0);
       length <= most && context_.memory != nullptr && !context_.memory->budget().fits(length)) {
     context_.memory->budget().shed_before_body.fetch_add(1, std::memory_order_relaxed);
-    return refuse(ended::rejected_memory, no_memory());
+    return refuse(ended::rejected_memory, no_memory(context_.forwards));
   }
   exchange_.read_body(most, true);
 }
@@ -87,7 +89,7 @@ void relay::on_body_failed(http::body_error why) {
     }
     case http::body_error::over_budget:
       context_.memory->budget().shed_in_body.fetch_add(1, std::memory_order_relaxed);
-      return refuse(ended::rejected_memory, no_memory());
+      return refuse(ended::rejected_memory, no_memory(context_.forwards));
   }
 }
 
@@ -129,7 +131,8 @@ void relay::enter_line() {
 }
 
 void relay::on_forward_refused() {
-  refuse(ended::rejected_queue, make_error("queue_full", "the router's request queue is full", "router", 1));
+  refuse(ended::rejected_queue, make_error("queue_full", "the router's request queue is full", "router",
+                                           routing::retry_after_s(context_.forwards.gap_ns())));
 }
 
 void relay::on_forward_slot() {

@@ -21,7 +21,9 @@ struct instance;
 
 class lane {
  public:
-  lane(std::shared_ptr<fleet::pool> of, const line_limits &limits) : pool(std::move(of)), line(*pool, limits) {}
+  // `clock` null = the system's; it outlives the lane.
+  lane(std::shared_ptr<fleet::pool> of, const line_limits &limits, const clock_source *clock = nullptr)
+      : pool(std::move(of)), line(*pool, limits, clock) {}
 
   // Buffers of one selection. Guarded by the pool's lock; grown when the pool grows, never per selection.
   struct buffers {

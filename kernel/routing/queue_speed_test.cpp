@@ -37,6 +37,15 @@ TEST(turnover, what_is_little_or_old_is_not_known) {
   EXPECT_EQ(t.gap_ns(now + turnover::fresh_ns + 1), 0u);
 }
 
+TEST(turnover, a_retry_after_is_whole_seconds_rounded_up_and_bounded) {
+  EXPECT_EQ(retry_after_s(0), 1u) << "not known";
+  EXPECT_EQ(retry_after_s(1), 1u);
+  EXPECT_EQ(retry_after_s(3 * ns_per_s), 3u);
+  EXPECT_EQ(retry_after_s(3 * ns_per_s + 1), 4u);
+  EXPECT_EQ(retry_after_s(61 * ns_per_s), 60u);
+  EXPECT_EQ(retry_after_s(UINT64_MAX), 60u);
+}
+
 // A fleet of one slot a second apart, on a clock of the test's.
 struct slow_line : ::testing::Test {
   bed b{line_limits{.depth = 6, .bytes = 1 << 20, .tenant_fairness = false}};

@@ -80,7 +80,7 @@ status router::add_pool(std::shared_ptr<fleet::pool> pool) {
   if (now->route_for(model)) return fail(errc::conflict, "model '" + model + "' has a pool already");
   auto next = std::make_shared<snapshot>(now->global(), now->named());
   for (const auto &[name, one] : now->routes()) next->add(one);
-  auto where = std::make_shared<lane>(std::move(pool), options_.line);
+  auto where = std::make_shared<lane>(std::move(pool), options_.line, options_.line_clock);
   auto compiled = compile(*next, where);
   if (!compiled) return fail(compiled.why().code(), "pool of model '" + model + "': " + compiled.why().text());
   next->add(*std::move(compiled));

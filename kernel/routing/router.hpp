@@ -67,6 +67,7 @@ class outcome_recorder {
 
 struct router_options {
   line_limits line;
+  const clock_source *line_clock = nullptr;   // by which lines measure their speed; null = the system's, it outlives the router
   uint32_t max_tries = 3;              // --max-tries-per-step, >= 1
   double retry_share = 0.2;            // charged retries in flight over live requests of a model
   uint32_t retry_floor = 3;

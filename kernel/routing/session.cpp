@@ -5,6 +5,7 @@
 #include "base/clock.hpp"
 #include "routing/retry_pause.hpp"
 #include "routing/session_impl.hpp"
+#include "routing/turnover.hpp"
 
 namespace hive::routing {
 
@@ -390,8 +391,7 @@ void session_impl::finish_exhausted() {
   exhaustion e;
   const std::string model = clean(facts_.model);
   if (saw_full_) {
-    const uint64_t seconds = (retry_after_ns_ + ns_per_s - 1) / ns_per_s;
-    e = {"no_capacity", "all agents that could serve model '" + model + "' are at capacity", std::clamp<uint64_t>(seconds, 1, 60)};
+    e = {"no_capacity", "all agents that could serve model '" + model + "' are at capacity", retry_after_s(retry_after_ns_)};
   } else if (forwards_ == 0 && only_unregistered_) {
     e = {"model_not_found", "no agent serves model '" + model + "'", 0};
   } else {

@@ -72,6 +72,7 @@ class sessions : public ::testing::Test {
  protected:
   test_source source_;
   test_fleet fleet_;
+  manual_clock clock_;   // of the lines, where a test's options say so
   recorder recorder_;
   loop loop_;
   std::shared_ptr<fleet::pool> pool_ = fleet_.make_pool("qwen");

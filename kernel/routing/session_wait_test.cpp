@@ -133,6 +133,29 @@ TEST_F(sessions, the_last_steps_bounded_wait_ends_as_no_capacity) {
   first.report(attempt_result::completed);
 }
 
+// Naive variant: 1, whatever the line's speed.
+TEST_F(sessions, a_full_line_tells_how_long_a_slot_takes) {
+  router_options options;
+  options.line.depth = 2;
+  options.line_clock = &clock_;
+  start(plain, options);
+  fleet_.add(pool_, "a", 1);
+  client c[7];
+  for (int i = 0; i < 3; ++i) ask(c[i]);
+  for (int i = 0; i < 3; ++i) {
+    clock_.advance(3 * ns_per_s);
+    c[i].report(attempt_result::completed);
+    run();
+    ASSERT_THAT(c[i + 1].agents, ElementsAre("a"));
+    ask(c[i + 3]);
+  }
+  EXPECT_EQ(depth(), 2u);
+  ask(c[6]);
+  ASSERT_TRUE(c[6].end);
+  EXPECT_EQ(c[6].end->code, "no_capacity");
+  EXPECT_EQ(c[6].end->retry_after_s, 3u);
+}
+
 TEST_F(sessions, a_passed_deadline_takes_no_slot) {
   start(plain);
   fleet::agent &a = fleet_.add(pool_, "a", 1);
