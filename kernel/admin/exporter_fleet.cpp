@@ -136,6 +136,8 @@ void exporter::collect_lines(observe::exposition &out) const {
   for (const auto &line : lines) out.series(observe::label_text({"model"}, {line.model}), line.stats.refused_full);
   out.family(metric_kind::counter, "queue_refused_late_total", "Requests whose time would have passed in the capacity queue");
   for (const auto &line : lines) out.series(observe::label_text({"model"}, {line.model}), line.stats.refused_late);
+  out.family(metric_kind::counter, "retries_refused_total", "Requests that were not tried again because their model's retry budget was in use");
+  for (const auto &line : lines) out.series(observe::label_text({"model"}, {line.model}), line.retries_refused);
   out.family(metric_kind::gauge, "policy_unpublished_columns", "Columns that a policy reads and no agent of the model has published for a minute");
   out.series({}, static_cast<uint64_t>(on_.router->unpublished().size()));
   if (on_.forwards != nullptr) {

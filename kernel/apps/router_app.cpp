@@ -167,6 +167,8 @@ status router_app::start() {
   r.line.tenant_fairness = settings_.tenant_fairness;
   r.max_tries = static_cast<uint32_t>(settings_.max_tries_per_step);
   r.retry_delay_ns = settings_.retry_delay.ns;
+  r.retry_share = settings_.retry_budget;
+  r.retry_floor = static_cast<uint32_t>(settings_.retry_budget_min);
   r.judge_provider = [known = providers_](const routing::provider_choice &p) { return known->judge(p.engine); };
   router_ = std::make_unique<routing::router>(*components_, fleet_->columns(), *outcomes_, r);
   policies_ = std::make_unique<policies>(policies::parts{settings_, control_, *router_, *components_, fleet_->columns(), *storage_, exporter_, access_->keys(), providers_,

@@ -1,24 +1,24 @@
 // Settings of admission: how much of a model's budget is given away, and who waits for it. Environment names are those of the Go
 // product (routing sheet section 1).
 #include <charconv>
-#include <optional>
 
 #include "base/clock.hpp"
 #include "config/router_settings.hpp"
 
 namespace hive::config {
-namespace {
 
-std::optional<double> fraction_of(const std::string &text) {
+std::optional<double> share_of(const std::string &text) {
   double value = 0;
   const char *const end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc() || stop != end || !(value > 0 && value <= 1)) return std::nullopt;
+  if (error != std::errc() || stop != end || !(value >= 0 && value <= 1)) return std::nullopt;
   return value;
 }
 
+namespace {
+
 status is_fraction(const std::string &text) {
-  if (fraction_of(text)) return {};
+  if (share_of(text).value_or(0) > 0) return {};
   return fail(errc::invalid, "\"" + text + "\" is no fraction; write a number above 0 and up to 1, such as 0.9");
 }
 
@@ -37,6 +37,6 @@ void add_admission_rows(table &t, router_settings &r) {
         "Where requests wait for agent capacity, the owners of client keys take turns by the tokens they were granted; off = by arrival alone.");
 }
 
-void resolve_admission(router_settings &r) { r.admit_fraction = fraction_of(r.written.admit_fraction).value_or(r.admit_fraction); }
+void resolve_admission(router_settings &r) { r.admit_fraction = share_of(r.written.admit_fraction).value_or(r.admit_fraction); }
 
 }  // namespace hive::config

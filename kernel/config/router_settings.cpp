@@ -31,6 +31,10 @@ status is_network(const std::string &text) {
   return fits ? status() : fail(errc::invalid, "\"" + text + "\" is no IP address and no range; write one like 10.0.0.0/8 or fd00::/8");
 }
 
+status is_share(const std::string &text) {
+  return share_of(text) ? status() : fail(errc::invalid, "\"" + text + "\" is no fraction; write a number from 0 to 1, such as 0.2");
+}
+
 status not_empty(const std::string &text) { return text.empty() ? fail(errc::invalid, "must not be empty") : status(); }
 
 // As a browser says it: scheme and host in lower case, a port only if it is not the usual one, nothing behind it.
@@ -85,6 +89,11 @@ void add_limits(table &t, router_settings &r) {
   t.add("retry-delay", &r.retry_delay, "20ms",
         "Pause before a request that an agent failed is tried on another one; twice as long after each further failure, up to eight "
         "times, and each request's own, between half of it and all of it. 0 = none.").range(0, 10 * ns_per_s);
+  t.add("retry-budget", &r.written.retry_budget, "0.2",
+        "Part of a model's live requests that may be on a retry at once; the others end with the error that they have.")
+      .check(is_share).shown_as("FRACTION");
+  t.add("retry-budget-min", &r.retry_budget_min, "3",
+        "So many of a model's requests may be on a retry at once, however few are live.").range(0, 1'000'000);
   t.add("max-request-bytes", &r.max_request, "10485760",
         "Largest request body under /v1; 0 = no limit.").range(0, 1ULL << 32);
   t.add("memory-budget", &r.memory_budget, "512MiB",
@@ -338,6 +347,7 @@ void finish(const table &t, router_settings &r, std::vector<status> &problems, s
   if (r.workers == 0) r.workers = default_workers(std::thread::hardware_concurrency());
   resolve_auth(t, r, problems, warnings);
   resolve_admission(r);
+  r.retry_budget = share_of(r.written.retry_budget).value_or(r.retry_budget);
   if (r.audit_log_path == "off") {
     r.audit_log_path.clear();
     if (r.audit_required) problems.push_back(fail(errc::invalid, "off, and --audit-required wants a file; leave one of the two out", "audit-log-path"));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,8 @@ struct router_settings : program_settings {
   duration stream_timeout;           // 0 = off: request_timeout covers the stream
   duration retry_delay;
   duration slow_start;               // 0 = off
+  double retry_budget = 0.2;         // resolved, [0, 1]
+  int64_t retry_budget_min = 3;
   duration stream_write_timeout, drain_delay, drain_timeout;
   duration sse_keepalive;            // 0 = off
   std::string slot_release;          // stream_end | headers
@@ -112,7 +115,7 @@ struct router_settings : program_settings {
     std::string p2p_listen_addr, p2p_announce_addr, auth_mode;
     std::vector<std::string> admin_keys;
     std::vector<std::string> extra_routes;
-    std::string admit_fraction;
+    std::string admit_fraction, retry_budget;
     std::string unused;                     // of --p2p-port, which is accepted and does nothing
   } written;
 };
@@ -123,6 +126,7 @@ void finish(const table &, router_settings &, std::vector<status> &problems, std
             const std::string &program_version = {});
 
 void add_quota_rows(table &, router_settings &);  // quota_settings.cpp
+std::optional<double> share_of(const std::string &text);  // a number from 0 to 1, and nothing else
 // Their part in admission_settings.cpp.
 void add_admission_rows(table &, router_settings &);
 void resolve_admission(router_settings &);

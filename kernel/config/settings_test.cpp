@@ -43,6 +43,8 @@ TEST_F(settings, nothing_given_binds_only_this_host_and_needs_no_secret) {
   EXPECT_FALSE(got.settings.link_enabled);
   EXPECT_EQ(got.settings.queue_size, 100);
   EXPECT_EQ(got.settings.request_timeout.ns, 60 * ns_per_s);
+  EXPECT_EQ(got.settings.retry_budget, 0.2);
+  EXPECT_EQ(got.settings.admit_fraction, 0.9);
   EXPECT_GE(got.settings.workers, 1);
   EXPECT_EQ(got.warnings.size(), 2u);  // no secret, no admin key
 }
@@ -182,6 +184,9 @@ TEST_F(settings, bad_flags_end_with_usage_and_exit_code_2) {
       {{"--queue-size"}, "--queue-size: needs a value\n"},
       {{"--queue-size=x", "--max-concurrent", "0"},
        "--queue-size: \"x\" is not a whole number; write one like 12\n--max-concurrent: 0 is out of range; it must be between 1 and 1000000\n"},
+      {{"--retry-budget", "1.5"}, "--retry-budget: \"1.5\" is no fraction; write a number from 0 to 1, such as 0.2\n"},
+      {{"--retry-budget", "nan"}, "--retry-budget: \"nan\" is no fraction; write a number from 0 to 1, such as 0.2\n"},
+      {{"--admit-fraction", "0"}, "--admit-fraction: \"0\" is no fraction; write a number above 0 and up to 1, such as 0.9\n"},
       {{"--jwt-secret", "x"}, "--jwt-secret: no such flag; --help lists them\n"},
       {{"--reset-disk-db=maybe"}, "--reset-disk-db: \"maybe\" is neither true nor false; write one of the two\n"}};
   for (const auto &[arguments, want] : cases) {

@@ -313,7 +313,7 @@ void relay::on_failed(const link::stream_failure &failure) {
       return retry(attempt_result::refused, make_error("agent_disconnected", std::move(words), "router", 1), label);
     case cause::overloaded:
     case cause::starting:
-      return retry(attempt_result::refused, make_error("backend_unavailable", std::move(words), "backend", wait_s), label);
+      return retry(attempt_result::overloaded, make_error("backend_unavailable", std::move(words), "backend", wait_s), label);
     case cause::engine_unreachable:
       return retry(attempt_result::retryable, make_error("backend_unavailable", std::move(words), "backend", 1), label);
     case cause::link_lost:

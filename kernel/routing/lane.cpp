@@ -58,7 +58,10 @@ bool lane::start_retry(double share, uint32_t floor) {
       std::max(floor, static_cast<uint32_t>(share * static_cast<double>(live.load(std::memory_order_relaxed))));
   uint32_t now = retrying.load(std::memory_order_relaxed);
   do {
-    if (now >= allowed) return false;
+    if (now >= allowed) {
+      retries_refused.fetch_add(1, std::memory_order_relaxed);
+      return false;
+    }
   } while (!retrying.compare_exchange_weak(now, now + 1, std::memory_order_relaxed));
   return true;
 }

@@ -54,6 +54,7 @@ class lane {
   // Any thread. Retries in flight stay under a share of the live requests (behaviours row 8).
   std::atomic<uint32_t> live{0};
   std::atomic<uint32_t> retrying{0};
+  std::atomic<uint64_t> retries_refused{0};
   bool start_retry(double share, uint32_t floor);
   void end_retry() { retrying.fetch_sub(1, std::memory_order_relaxed); }
 

@@ -120,7 +120,7 @@ void router::sweep() {
 std::vector<router::line_state> router::lines() const {
   std::vector<line_state> out;
   const auto now = cell_.get();
-  for (const auto &[model, one] : now->routes()) out.push_back({model, one->where->line.stats()});
+  for (const auto &[model, one] : now->routes()) out.push_back({model, one->where->line.stats(), one->where->retries_refused.load(std::memory_order_relaxed)});
   std::sort(out.begin(), out.end(), [](const line_state &a, const line_state &b) { return a.model < b.model; });
   return out;
 }

@@ -69,8 +69,8 @@ struct router_options {
   line_limits line;
   const clock_source *line_clock = nullptr;   // by which lines measure their speed; null = the system's, it outlives the router
   uint32_t max_tries = 3;              // --max-tries-per-step, >= 1
-  double retry_share = 0.2;            // charged retries in flight over live requests of a model
-  uint32_t retry_floor = 3;
+  double retry_share = 0.2;            // --retry-budget: charged retries in flight over live requests of a model
+  uint32_t retry_floor = 3;            // --retry-budget-min: so many are allowed however few are live
   uint64_t retry_delay_ns = 0;         // before the first retry that is charged; retry_pause.hpp
   uint32_t max_forwards = 100;         // of one request, free redials and refusals included
   std::function<status(const provider_choice &)> judge_provider;   // of every document before it is taken; empty: all are good
@@ -106,6 +106,7 @@ class router {
   struct line_state {
     std::string model;
     line_stats stats;
+    uint64_t retries_refused = 0;   // requests that were not tried again for want of retry budget
   };
   std::vector<line_state> lines() const;
   std::vector<unpublished_column> unpublished() const { return unpublished_.list(); }

@@ -25,7 +25,8 @@ hive_status outcome_status(attempt_result what) {
   switch (what) {
     case attempt_result::completed: return HIVE_OK;
     case attempt_result::terminal: return HIVE_E_ARGUMENT;
-    case attempt_result::refused: return HIVE_E_EXHAUSTED;
+    case attempt_result::refused:
+    case attempt_result::overloaded: return HIVE_E_EXHAUSTED;
     case attempt_result::link_lost: return HIVE_E_UNAVAILABLE;
     case attempt_result::retryable: return HIVE_E_INTERNAL;
     case attempt_result::broken: return HIVE_E_CORRUPT;
@@ -40,6 +41,7 @@ standing_effect effect_of(const attempt_report &r) {
     case attempt_result::completed: return standing_effect::success;
     case attempt_result::terminal:
     case attempt_result::refused:
+    case attempt_result::overloaded:
     case attempt_result::cancelled: return standing_effect::neutral;
     case attempt_result::timed_out: return r.had_its_time ? standing_effect::failure : standing_effect::neutral;
     default: return standing_effect::failure;
@@ -319,6 +321,10 @@ void session_impl::fail_here(const std::shared_ptr<fleet::agent> &who) {
   history_of(who);
   selection_.failed.push_back(who.get());
   ++tries_;
+  charge_retry();
+}
+
+void session_impl::charge_retry() {
   pause_ns_ = retry_pause_ns(options_.retry_delay_ns, ++charged_, std::hash<std::string_view>{}(facts_.request_id));
   // What was already charged once in this request keeps its retry; only the first asks the model's budget.
   if (holds_retry_) return;
@@ -346,6 +352,11 @@ void session_impl::report(const attempt_report &r) {
       break;
     case attempt_result::retryable:
       fail_here(who);
+      break;
+    case attempt_result::overloaded:
+      history_of(who);
+      selection_.barred.push_back(who.get());
+      charge_retry();
       break;
     case attempt_result::refused: {
       // Busy and draining show in the agent's standing and keep it out by themselves. One that looks fine and refused is

@@ -59,6 +59,7 @@ enum class attempt_result {
   completed,        // answer relayed to its end
   terminal,         // the client's mistake: neutral for the agent, ends the session
   refused,          // busy, draining, open_timeout: free, another agent
+  overloaded,       // its engine took no more, or was starting: nobody to blame and no try, but another agent costs a retry
   link_lost,        // before any content: first time per agent free, then charged
   retryable,        // engine failure: charged, agent joins the step's failed set
   broken,           // failed after content was relayed: counted, no retry

@@ -74,6 +74,7 @@ class session_impl final : public session, public candidate_finder {
   bool past_deadline(uint64_t now) const { return facts_.deadline_ns != 0 && now >= facts_.deadline_ns; }
   history &history_of(const std::shared_ptr<fleet::agent> &);
   void fail_here(const std::shared_ptr<fleet::agent> &);
+  void charge_retry();         // the next agent waits for a pause, and is asked only within the model's budget
   void tell_end(hive_status, const attempt_report &);
   std::string chain() const;
 
@@ -99,7 +100,7 @@ class session_impl final : public session, public candidate_finder {
   bool only_unregistered_ = true;
   bool out_of_retries_ = false;
   bool holds_retry_ = false;
-  uint32_t charged_ = 0;                  // failures in this request
+  uint32_t charged_ = 0;                  // retries in this request
   uint64_t pause_ns_ = 0;                 // to be kept before the next agent is asked
   bool pausing_ = false;                  // the alarm is for that
   bool finished_ = false;

@@ -271,6 +271,15 @@ TEST_F(sessions, a_charged_failure_is_followed_by_a_pause_and_a_free_one_is_not)
     EXPECT_EQ(c.agents.size(), 2u) << "at once";
     EXPECT_EQ(c.parked, 0);
   }
+  {
+    client refused;
+    ask(refused);
+    refused.report(attempt_result::overloaded);
+    next(refused);
+    EXPECT_EQ(refused.agents.size(), 1u) << "the engine's refusal costs no try, but the next engine is likely as full";
+    ASSERT_TRUE(run_until([&] { return refused.agents.size() == 2; }));
+    EXPECT_EQ(refused.parked, 1);
+  }
   client c;
   ask(c);
   for (const size_t forwards : {size_t{2}, size_t{3}}) {
@@ -354,7 +363,8 @@ TEST_F(sessions, the_effect_on_the_agent_follows_the_cause) {
   fleet_.add(pool_, "a", 10);
   const std::pair<attempt_result, standing_effect> cases[] = {
       {attempt_result::completed, standing_effect::success},  {attempt_result::terminal, standing_effect::neutral},
-      {attempt_result::refused, standing_effect::neutral},    {attempt_result::cancelled, standing_effect::neutral},
+      {attempt_result::refused, standing_effect::neutral},    {attempt_result::overloaded, standing_effect::neutral},
+      {attempt_result::cancelled, standing_effect::neutral},
       {attempt_result::link_lost, standing_effect::failure},  {attempt_result::retryable, standing_effect::failure},
       {attempt_result::broken, standing_effect::failure},     {attempt_result::timed_out, standing_effect::failure}};
   for (const auto &[what, effect] : cases) {
@@ -398,6 +408,32 @@ TEST_F(sessions, charged_retries_stay_under_the_models_budget) {
   third.report(attempt_result::retryable);
   next(third);
   EXPECT_EQ(third.agents.size(), 2u) << "the budget is free again";
+}
+
+// Naive variant: a refusal is free, so that a client's request to a fleet whose engines take no more is forwarded to all of them.
+TEST_F(sessions, what_an_engine_refuses_costs_a_retry_of_the_budget_and_no_try) {
+  router_options options;
+  options.retry_floor = 2;
+  options.retry_share = 0;
+  start("routing_policy: {strategy: least-loaded, max_tries: 1}", options);
+  for (char name = 'a'; name < 'k'; ++name) fleet_.add(pool_, std::string(1, name), 100);
+  client all[50];
+  for (client &c : all) ask(c);
+  for (int round = 0; round < 12; ++round)
+    for (client &c : all) {
+      if (!c.slot) continue;
+      c.report(attempt_result::overloaded);
+      next(c);
+    }
+  size_t forwards = 0;
+  for (const client &c : all) {
+    EXPECT_TRUE(c.end);
+    forwards += c.agents.size();
+  }
+  EXPECT_EQ(forwards, 50u + 2 * 9) << "two retries at a time; each may ask all the others, for no try was charged";
+  EXPECT_EQ(router_->lines().at(0).retries_refused, 48u);
+  for (const auto &a : recorder_.attempts) EXPECT_EQ(a.effect, standing_effect::neutral);
+  EXPECT_THAT(recorder_.lines[0], HasSubstr("routing_policy: retry budget exhausted"));
 }
 
 TEST_F(sessions, the_owner_may_destroy_the_session_in_a_callback) {

@@ -96,6 +96,22 @@ def test_a_failing_engine_is_left_for_a_good_one(stack):
     assert good.state()["served"] == 16
 
 
+def test_a_fleet_of_full_engines_does_not_get_each_request_from_every_agent(stack):
+    """Naive variant: an engine's 429 is free, so that each request is forwarded once to every agent just when nobody can take it."""
+    engines, agents = start_fleet(stack, 6, router_args=("--retry-budget", "0", "--retry-budget-min", "1"))
+    for engine in engines:
+        engine.faults(status=429)
+    with concurrent.futures.ThreadPoolExecutor(16) as pool:
+        answers = list(pool.map(lambda _: stack.chat(max_tokens=1), range(48)))
+    for answer in answers:
+        assert (answer.status_code, answer.json()["error"]["code"]) == (503, "backend_unavailable"), answer.text
+        assert int(answer.headers["retry-after"]) >= 1
+    refused = stack.metric("hivenet_router_retries_refused_total", model="sim-model")
+    assert refused >= 24, "one of sixteen at a time may try again"
+    assert sum(e.state()["chats"] for e in engines) <= 48 + 5 * (48 - refused)
+    assert [stack.row(a.peer_id)["universal"]["failed_requests_total"] for a in agents] == [0] * 6, "nobody is to blame"
+
+
 def test_a_policy_file_chooses_by_match_and_gate(stack):
     policy = stack.folder / "policy.yaml"
     policy.write_text("""
