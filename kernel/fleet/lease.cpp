@@ -4,8 +4,8 @@
 
 namespace hive::fleet {
 
-lease::lease(std::shared_ptr<agent> who, std::shared_ptr<const agent_info> info, const std::shared_ptr<pool> &chosen_in)
-    : who_(std::move(who)), info_(std::move(info)), generation_(who_->generation()) {
+lease::lease(std::shared_ptr<agent> who, std::shared_ptr<const agent_info> info, const std::shared_ptr<pool> &chosen_in, uint64_t tokens)
+    : who_(std::move(who)), info_(std::move(info)), generation_(who_->generation()), tokens_(tokens) {
   const std::shared_ptr<const pool_list> pools = who_->pools();
   for (const std::shared_ptr<pool> &p : *pools) {
     if (p != chosen_in) p->refresh(*who_);
@@ -28,14 +28,6 @@ lease &lease::operator=(lease &&other) noexcept {
   generation_ = other.generation_;
   tokens_ = std::exchange(other.tokens_, 0);
   return *this;
-}
-
-void lease::charge_tokens(uint64_t tokens) {
-  if (!who_ || tokens_ != 0 || tokens == 0) return;
-  tokens_ = tokens;
-  who_->active_tokens.fetch_add(tokens, std::memory_order_relaxed);
-  const std::shared_ptr<const pool_list> pools = who_->pools();
-  for (const std::shared_ptr<pool> &p : *pools) p->refresh(*who_);
 }
 
 void lease::reset() {

@@ -12,8 +12,8 @@ namespace hive::fleet {
 class lease {
  public:
   lease() = default;
-  // The slot was taken by pool::take under the pool's lock; call this after dropping it: visits the other pools.
-  lease(std::shared_ptr<agent> who, std::shared_ptr<const agent_info> info, const std::shared_ptr<pool> &chosen_in);
+  // The slot, and its `tokens`, were taken by pool::take under the pool's lock; call this after dropping it: visits the other pools.
+  lease(std::shared_ptr<agent> who, std::shared_ptr<const agent_info> info, const std::shared_ptr<pool> &chosen_in, uint64_t tokens = 0);
   lease(lease &&) noexcept;
   lease &operator=(lease &&) noexcept;
   ~lease() { reset(); }
@@ -23,8 +23,6 @@ class lease {
   const agent_info &info() const { return *info_; }
   // The agent's generation when the lease was made; record_outcome wants it.
   uint64_t generation() const { return generation_; }
-  // Counts an estimate of this request's tokens in the agent's active_tokens column until the lease ends. Once.
-  void charge_tokens(uint64_t tokens);
   void reset();
 
  private:

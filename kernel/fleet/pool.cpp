@@ -324,7 +324,7 @@ void pool::update_row(uint32_t index, uint32_t count, uint32_t capacity) {
   }
 }
 
-bool pool::take(uint32_t index) {
+bool pool::take(uint32_t index, uint64_t tokens) {
   agent &a = *rows_[index].who;
   const uint32_t standing_now = a.standing();
   if (standing_now != 0 || !a.slots.try_take()) {
@@ -333,6 +333,7 @@ bool pool::take(uint32_t index) {
     update_row(index, count, capacity);
     return false;
   }
+  if (tokens != 0) a.active_tokens.fetch_add(tokens, std::memory_order_relaxed);
   // First what others have done since the row was written, if anything, then our own take, which is no news to anybody.
   const auto [count, capacity] = a.slots.load();
   const uint32_t others = count > 0 ? count - 1 : 0;

@@ -140,7 +140,8 @@ class pool {
   // Takes one slot of that agent: false when it filled up meanwhile (its row is then refreshed, and the agent's `rejected`
   // counts it). The other pools of the
   // agent are visited by whoever made the lease, after the lock is dropped (lease.hpp). Call inside a pool_section.
-  bool take(uint32_t index);
+  // `tokens`: an estimate of what the request will use, in the agent's active_tokens until the lease, which is told of them, ends.
+  bool take(uint32_t index, uint64_t tokens = 0);
   // A selection found these full, one byte a slot, 0 or 1: counted as `rejected` of their agents at the next sweep.
   void note_refused(const uint8_t *full);
   void set_watcher(pool_watcher *w) { watcher_ = w; }   // null = none

@@ -111,16 +111,19 @@ TEST(pool, kernel_columns_follow_leases_and_share_load_with_utilization) {
   EXPECT_TRUE(std::isnan(h.value("A", "srtt_ms")));
   EXPECT_TRUE(std::isnan(h.value("A", "success_rate")));
   EXPECT_TRUE(std::isnan(h.value("A", "consecutive_failures")));
-  auto take = [&] {
+  auto take = [&](uint64_t tokens) {
     {
       pool_section section(*p);
-      EXPECT_TRUE(p->take(0));
+      EXPECT_TRUE(p->take(0, tokens));
+      EXPECT_GE(p->value(h.reg.kernel().active_tokens, 0), static_cast<double>(tokens)) << "with the slot: whoever chooses next sees both";
     }
     const auto who = h.reg.find("A");
-    return lease(who, who->info(), p);
+    return lease(who, who->info(), p, tokens);
   };
-  lease one = take(), two = take();
-  two.charge_tokens(700);
+  lease one = take(0), two = take(700), three = take(50);
+  EXPECT_EQ(h.value("A", "active_tokens"), 750);
+  lease moved(std::move(three));
+  moved.reset();
   EXPECT_EQ(h.value("A", "load"), 0.5);
   EXPECT_EQ(h.value("A", "active_tokens"), 700);
   std::lock_guard lock(p->mutex());

@@ -5,5 +5,6 @@ target_link_libraries(hive_routing_queue PUBLIC hive_flags hive_fleet)
 
 hive_test(routing_queue_test
   SOURCES ${CMAKE_CURRENT_LIST_DIR}/queue_test.cpp ${CMAKE_CURRENT_LIST_DIR}/queue_model_test.cpp
+    ${CMAKE_CURRENT_LIST_DIR}/queue_signal_test.cpp ${CMAKE_CURRENT_LIST_DIR}/queue_ticket_test.cpp
     ${CMAKE_CURRENT_LIST_DIR}/queue_speed_test.cpp ${CMAKE_CURRENT_LIST_DIR}/queue_stress_test.cpp
   LINK hive_routing_queue)

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/clock.hpp"
+#include "base/text.hpp"
 #include "routing/turnover.hpp"
 
 namespace hive::routing {
@@ -15,6 +16,7 @@ namespace {
 
 constexpr size_t max_passed = 16;       // agents remembered that went to later tickets; beyond it, "some that fits"
 constexpr size_t prune_from = 1024;      // tenants that owe nothing are forgotten from here on
+constexpr size_t most_spare = 256;       // states kept for tickets to come
 constexpr size_t most_tenants = 65536;  // beyond it idle ones are forgotten with their debt
 constexpr size_t columns = fleet::column_table::limit + 1;
 
@@ -27,10 +29,15 @@ const clock_source &system_clock() {
 
 // Guarded by the pool's lock. `finder` and `life` change on the owner's loop only, which may so read them without it.
 struct ticket::state : std::enable_shared_from_this<ticket::state> {
+  struct tenant {
+    uint64_t charged = 0;
+    size_t waiting = 0;
+  };
   waiting_line *line = nullptr;         // where its number is from
   candidate_finder *finder = nullptr;   // null = not in the line
   post_fn post;
   ticket_class cls;
+  tenant *owner = nullptr;              // while it is in the line; null without fairness
   uint64_t number = 0;
   uint64_t generation = 0;              // of its last wake
   uint64_t life = 0;                    // rises when it enters and when it leaves
@@ -56,10 +63,7 @@ struct ticket::state : std::enable_shared_from_this<ticket::state> {
 class waiting_line::impl {
  public:
   using state = ticket::state;
-  struct tenant {
-    uint64_t charged = 0;
-    size_t waiting = 0;
-  };
+  using tenant = state::tenant;
 
   impl(waiting_line &owner, fleet::pool &p, const line_limits &limits, const clock_source *clock)
       : owner_(owner), pool_(p), limits_(limits), clock_(clock != nullptr ? *clock : system_clock()) {}
@@ -71,10 +75,7 @@ class waiting_line::impl {
     if (a.lost != b.lost) return a.lost;
     if (!a.lost) {
       if (a.cls.priority != b.cls.priority) return a.cls.priority > b.cls.priority;
-      if (limits_.tenant_fairness && a.cls.tenant != b.cls.tenant) {
-        const uint64_t x = charged(a.cls.tenant), y = charged(b.cls.tenant);
-        if (x != y) return x < y;
-      }
+      if (a.owner != b.owner && a.owner->charged != b.owner->charged) return a.owner->charged < b.owner->charged;
     }
     return a.number < b.number;
   }
@@ -113,9 +114,12 @@ class waiting_line::impl {
     line_.push_back(&s);
     bytes_ += s.bytes;
     if (limits_.tenant_fairness) {
-      tenant &t = tenants_[s.cls.tenant];
-      if (t.waiting++ == 0) t.charged = std::max(t.charged, virtual_time_);
+      auto found = tenants_.find(s.cls.tenant);
+      if (found == tenants_.end()) found = tenants_.emplace(std::string(s.cls.tenant), tenant()).first;
+      s.owner = &found->second;
+      if (s.owner->waiting++ == 0) s.owner->charged = std::max(s.owner->charged, virtual_time_);
     }
+    s.cls.tenant = {};
   }
 
   void remove(state &s) {
@@ -139,20 +143,33 @@ class waiting_line::impl {
     ++s.life;
     s.waited_ns = s.since_ns != 0 ? clock_.now() - s.since_ns : 0;
     if (line_.empty()) turnover_.emptied();
-    if (!limits_.tenant_fairness) return;
-    --tenants_.find(s.cls.tenant)->second.waiting;
+    if (s.owner == nullptr) return;
+    --std::exchange(s.owner, nullptr)->waiting;
     if (tenants_.size() <= prune_at_) return;
     std::erase_if(tenants_, [this](const auto &t) { return t.second.waiting == 0 && t.second.charged <= virtual_time_; });
     if (tenants_.size() > most_tenants) std::erase_if(tenants_, [](const auto &t) { return t.second.waiting == 0; });
     prune_at_ = std::max(prune_from, 2 * tenants_.size());
   }
 
-  void charge(const ticket_class &cls) {
-    if (!limits_.tenant_fairness) return;
-    uint64_t &charged_ = tenants_[cls.tenant].charged;
-    charged_ = std::max(charged_, virtual_time_);
-    virtual_time_ = charged_;
-    charged_ += std::max<uint64_t>(1, cls.cost);
+  void charge(const state &s) {
+    if (s.owner == nullptr) return;
+    virtual_time_ = s.owner->charged = std::max(s.owner->charged, virtual_time_);
+    s.owner->charged += std::max<uint64_t>(1, s.cls.cost);
+  }
+
+  // Entering allocates nothing once the line is warm: a state that no wake on its way holds any more serves the next ticket.
+  std::shared_ptr<state> fresh() {
+    if (spare_.empty()) return std::make_shared<state>();
+    std::shared_ptr<state> s = std::move(spare_.back());
+    spare_.pop_back();
+    return s;
+  }
+  void keep(std::shared_ptr<state> s) {
+    if (s.use_count() != 1 || spare_.size() >= most_spare) return;
+    s->line = nullptr;
+    s->post = nullptr;
+    s->waited_ns = 0;
+    spare_.push_back(std::move(s));
   }
 
   // A later ticket takes `index`: those before it that have not had their turn remember.
@@ -202,7 +219,7 @@ class waiting_line::impl {
     const bool allowed = may_take(s, entering);
     funnel_result r = s.finder->find(pool_);
     while (r.what == verdict::chosen && allowed) {
-      if (pool_.take(r.index)) return grant(s, r.index, entering);
+      if (pool_.take(r.index, s.cls.tokens)) return grant(s, r.index, entering);
       r = s.finder->find(pool_);        // it filled up meanwhile and its row says so now
     }
     if (r.what == verdict::none) {
@@ -257,7 +274,7 @@ class waiting_line::impl {
     }
     s.index = index;
     candidate_finder *finder = s.finder;
-    charge(s.cls);
+    charge(s);
     remove(s);
     if (!entering) ++stats_.granted_after_wait;
     finder->on_taken(pool_, index);
@@ -358,7 +375,7 @@ class waiting_line::impl {
   const clock_source &clock_;
   turnover turnover_;
   std::vector<state *> line_;           // in no order; the order is before()
-  std::unordered_map<std::string, tenant> tenants_;
+  std::unordered_map<std::string, tenant, text_hash, std::equal_to<>> tenants_;
   uint64_t virtual_time_ = 0;           // what the tenant served last had been charged before
   size_t prune_at_ = prune_from;
   uint64_t change_ = 1;
@@ -371,23 +388,17 @@ class waiting_line::impl {
   std::vector<std::pair<aged_column, uint32_t>> aged_;  // with its readers
   uint64_t last_tick_ns_ = 0;
   line_stats stats_;
-
- private:
-  uint64_t charged(const std::string &name) const {
-    const auto found = tenants_.find(name);
-    return found == tenants_.end() ? 0 : found->second.charged;
-  }
+  std::vector<std::shared_ptr<state>> spare_;
 };
 
-ticket::ticket() : state_(std::make_shared<state>()) {}
 ticket::~ticket() {
-  if (state_->line != nullptr) state_->line->cancel(*this);
+  if (state_ && state_->line != nullptr) state_->line->forget(*this);
 }
-uint32_t ticket::index() const { return state_->index; }
-bool ticket::waiting() const { return state_->finder != nullptr; }
-uint64_t ticket::waited_ns() const { return state_->waited_ns; }
-line_refusal ticket::refused() const { return state_->refused; }
-uint64_t ticket::retry_after_ns() const { return state_->retry_after_ns; }
+uint32_t ticket::index() const { return state_ ? state_->index : 0; }
+bool ticket::waiting() const { return state_ && state_->finder != nullptr; }
+uint64_t ticket::waited_ns() const { return state_ ? state_->waited_ns : 0; }
+line_refusal ticket::refused() const { return state_ ? state_->refused : line_refusal::none; }
+uint64_t ticket::retry_after_ns() const { return state_ ? state_->retry_after_ns : 0; }
 
 waiting_line::waiting_line(fleet::pool &p, const line_limits &limits, const clock_source *clock)
     : impl_(std::make_unique<impl>(*this, p, limits, clock)) {
@@ -408,6 +419,7 @@ waiting_line::~waiting_line() {
 entered waiting_line::enter(ticket &t, candidate_finder &finder, const ticket_class &cls, size_t body_bytes, post_fn post,
                             bool may_wait) {
   fleet::pool_section section(impl_->pool_);
+  if (!t.state_) t.state_ = impl_->fresh();
   ticket::state &s = *t.state_;
   if (s.in_line) impl_->remove(s);
   if (s.line != this) {
@@ -431,8 +443,15 @@ entered waiting_line::run(ticket &t, uint64_t generation) {
 }
 
 void waiting_line::cancel(ticket &t) {
+  if (!t.state_) return;
   fleet::pool_section section(impl_->pool_);
   if (t.state_->in_line) impl_->remove(*t.state_);
+}
+
+void waiting_line::forget(ticket &t) {
+  fleet::pool_section section(impl_->pool_);
+  if (t.state_->in_line) impl_->remove(*t.state_);
+  impl_->keep(std::move(t.state_));
 }
 
 line_stats waiting_line::stats() const {

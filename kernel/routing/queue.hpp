@@ -10,7 +10,7 @@
 #include <functional>
 #include <memory>
 #include <span>
-#include <string>
+#include <string_view>
 
 #include "fleet/pool.hpp"
 
@@ -61,9 +61,10 @@ class candidate_finder {
 
 struct ticket_class {
   int32_t priority = 0;        // higher first
-  std::string tenant;          // deficit round robin between tenants of one priority
+  std::string_view tenant;     // deficit round robin between tenants of one priority; read while it enters only
   uint64_t cost = 1;           // tokens; charged to the tenant at the grant only
   uint64_t deadline_ns = 0;    // who cannot get a slot before it does not wait; 0 = none
+  uint64_t tokens = 0;         // what pool::take is told; the lease must be told the same
 };
 
 enum class entered {
@@ -85,7 +86,7 @@ class waiting_line;
 // The line and its pool outlive it.
 class ticket {
  public:
-  ticket();
+  ticket() = default;
   ~ticket();
   ticket(const ticket &) = delete;
   uint32_t index() const;         // after entered::taken
@@ -146,6 +147,9 @@ class waiting_line final : public fleet::pool_watcher {
   bool changed_by_time(uint64_t now_ns) override;
 
  private:
+  friend class ticket;
+  void forget(ticket &);         // cancels and takes its state back
+
   class impl;
   std::unique_ptr<impl> impl_;
 };

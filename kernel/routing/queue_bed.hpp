@@ -110,7 +110,9 @@ struct request final : candidate_finder {
   enum class state { idle, waiting, holding, advanced };
 
   request(bed &b, std::string model = "m", std::set<std::string> only = {}, ticket_class c = {})
-      : b_(b), model_(std::move(model)), only_(std::move(only)), cls(std::move(c)) {}
+      : b_(b), model_(std::move(model)), only_(std::move(only)), tenant(c.tenant), cls(c) {
+    cls.tenant = tenant;
+  }
 
   bool suits(const std::string &name) const {
     return (only_.empty() || only_.count(name) != 0) && failed.count(name) == 0;
@@ -146,6 +148,7 @@ struct request final : candidate_finder {
     if (e == entered::taken) {
       held = fleet::lease(who_, info_, b_.pool(model_));
       now = state::holding;
+      at_once = entering;
     } else {
       now = e == entered::waiting ? state::waiting : state::advanced;
     }
@@ -170,6 +173,7 @@ struct request final : candidate_finder {
   std::string model_;
   std::set<std::string> only_;
   std::set<std::string> failed;
+  const std::string tenant;
   ticket_class cls;
   size_t bytes = 100;
   ticket t;
@@ -177,6 +181,7 @@ struct request final : candidate_finder {
   state now = state::idle;
   int wakes = 0;
   int runs = 0;
+  bool at_once = false;   // it got its slot when it entered
   funnel_result last;
 
  private:

@@ -21,8 +21,9 @@ class schedule : public ::testing::TestWithParam<way> {
  protected:
   schedule() : b(line_limits{.depth = 30, .bytes = 1 << 20, .tenant_fairness = GetParam().fairness}) {}
   std::unique_ptr<request> make(std::set<std::string> only = {}, std::string model = "m") {
+    const std::string tenant = GetParam().many_tenants ? "tenant" + std::to_string(made++ % 3) : "";
     ticket_class c;
-    if (GetParam().many_tenants) c.tenant = "tenant" + std::to_string(made++ % 3);
+    c.tenant = tenant;
     return std::make_unique<request>(b, std::move(model), std::move(only), c);
   }
   std::unique_ptr<request> entered_one(std::set<std::string> only = {}, std::string model = "m") {
@@ -308,57 +309,6 @@ TEST(queue, nobody_waits_at_depth_zero_or_who_may_not) {
   EXPECT_EQ(c.line("m").stats().refused_full, 0u);
 }
 
-TEST(queue, a_retry_keeps_its_place) {
-  bed b;
-  b.add("A0", 1);
-  b.add("A1", 1);
-  request y(b, "m", {"A1"});
-  y.enter();
-  request first(b), second(b);
-  first.enter();
-  second.enter();
-  first.retry();                              // A0 has failed it, only A1 is left
-  second.cancel();
-  request third(b, "m", {"A1"});
-  third.enter();
-  y.finish();
-  b.deliver_all();
-  EXPECT_EQ(first.agent(), "A1");
-  EXPECT_EQ(third.now, state::waiting);
-}
-
-TEST(queue, a_wake_for_a_ticket_in_another_life_does_nothing) {
-  bed b;
-  b.add("A0", 1);
-  request t0(b), t1(b);
-  t0.enter();
-  t1.enter();
-  t0.finish();
-  ASSERT_EQ(b.wakes.size(), 1u);
-  t1.cancel();
-  t0.enter();
-  t1.enter();
-  ASSERT_EQ(t1.now, state::waiting);
-  b.deliver_all();
-  EXPECT_EQ(t1.wakes, 0);
-  EXPECT_EQ(t1.now, state::waiting);
-}
-
-TEST(queue, a_wake_for_a_destroyed_ticket_does_nothing) {
-  bed b;
-  b.add("A0", 1);
-  request t0(b);
-  t0.enter();
-  {
-    request t1(b);
-    t1.enter();
-    t0.finish();
-    ASSERT_EQ(b.wakes.size(), 1u);
-  }
-  b.deliver_all();
-  EXPECT_EQ(b.line("m").stats().depth, 0u);
-}
-
 TEST(queue, a_higher_priority_goes_first) {
   bed b;
   b.add("A0", 1);
@@ -384,7 +334,7 @@ TEST(queue, tenants_share_by_what_they_cost) {
   for (int i = 0; i < 120; ++i) {
     for (auto &r : all) {
       if (r->now != state::holding) continue;
-      tokens[r->cls.tenant] += r->cls.cost;
+      tokens[r->tenant] += r->cls.cost;
       r->finish();
     }
     b.deliver_all();
@@ -404,7 +354,7 @@ TEST(queue, time_away_earns_a_tenant_nothing) {
     std::string served;
     for (auto &r : all) {
       if (r->now != state::holding) continue;
-      served = r->cls.tenant;
+      served = r->tenant;
       r->finish();
     }
     b.deliver_all();
@@ -418,78 +368,6 @@ TEST(queue, time_away_earns_a_tenant_nothing) {
   for (int i = 0; i < 20; ++i) ++served[turn()];
   EXPECT_GE(served["steady"], 9);
   EXPECT_GE(served["back"], 9);
-}
-
-struct reader_request final : candidate_finder {
-  funnel_result find(fleet::pool &p) override {
-    ++runs;
-    for (uint32_t i = 0; i < p.count(); ++i) {
-      if (p.value(kv, i) > 0.9) continue;
-      return {p.row(i).full() ? verdict::full : verdict::chosen, i};
-    }
-    return {verdict::none, 0};
-  }
-  void on_taken(fleet::pool &, uint32_t) override {}
-  void on_wake(uint64_t generation) override { last = line->run(t, generation); }
-  bool reads(hive_column id) const override { return id == kv; }
-  hive_column kv = 0;
-  waiting_line *line = nullptr;
-  int runs = 0;
-  entered last = entered::waiting;
-  ticket t;
-};
-
-TEST(queue, a_column_its_gates_read_rechecks_it_at_most_every_100_ms_and_is_never_forgotten) {
-  bed b;
-  b.add("A0", 1);
-  request t0(b);
-  t0.enter();
-  reader_request r;
-  r.kv = b.fleet.columns().intern("kv");
-  r.line = &b.line("m");
-  auto post = [&](std::function<void()> f) { b.wakes.push_back(std::move(f)); };
-  ASSERT_EQ(r.line->enter(r.t, r, {}, 1, post, true), entered::waiting);
-  const int before = r.runs;
-  auto write = [&](const char *name, double v) { b.fleet.signals("A0", {{name, v, 0}}, ""); };
-  write("other", 1);
-  b.deliver_all();
-  EXPECT_EQ(r.runs, before);                 // nobody reads that one
-  write("kv", 0.1);
-  b.deliver_all();
-  EXPECT_EQ(r.runs, before + 1);
-  write("kv", 0.2);
-  write("kv", 0.95);
-  b.deliver_all();
-  EXPECT_EQ(r.runs, before + 1);             // put off
-  b.clock.advance(99 * ns_per_ms);
-  b.fleet.tick();
-  b.deliver_all();
-  EXPECT_EQ(r.last, entered::waiting);
-  b.clock.advance(ns_per_ms);
-  b.fleet.tick();
-  b.deliver_all();
-  EXPECT_EQ(r.last, entered::advance);
-  EXPECT_EQ(r.runs, before + 2);
-}
-
-TEST(queue, a_value_that_goes_stale_rechecks_the_gates_that_read_it) {
-  bed b;
-  b.add("A0", 1);
-  request t0(b);
-  t0.enter();
-  reader_request r, other;
-  r.kv = b.fleet.columns().intern("kv");
-  r.line = &b.line("m");
-  auto post = [&](std::function<void()> f) { b.wakes.push_back(std::move(f)); };
-  ASSERT_EQ(r.line->enter(r.t, r, {}, 1, post, true), entered::waiting);
-  b.fleet.signals("A0", {{"kv", 0.5, 0}}, "");
-  b.deliver_all();
-  const int before = r.runs;
-  b.clock.advance(11 * ns_per_s);
-  b.fleet.tick();
-  b.deliver_all();
-  EXPECT_EQ(r.runs, before + 1);
-  EXPECT_EQ(b.fleet.stats().expired_signals, 1u);
 }
 
 }  // namespace

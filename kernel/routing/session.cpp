@@ -99,7 +99,8 @@ session_impl::session_impl(loop &on, const request_facts &facts, session_events 
       document_(std::move(document)) {
   class_.priority = facts_.priority;
   class_.tenant = facts_.tenant;
-  class_.cost = std::max<uint64_t>(1, tokens_of(facts_));
+  class_.tokens = tokens_of(facts_);
+  class_.cost = std::max<uint64_t>(1, class_.tokens);
   class_.deadline_ns = facts_.deadline_ns;
   selection_.request = request_of(facts_, route_ ? route_->needs() : 0);
   selection_.kind = kind_of(facts_);
@@ -209,7 +210,7 @@ void session_impl::on_alarm() {
 
 void session_impl::deliver() {
   const uint64_t now = now_ns();
-  fleet::lease slot(taken_, taken_info_, route_->where->pool);
+  fleet::lease slot(taken_, taken_info_, route_->where->pool, class_.tokens);
   told_first_ = false;
   if (past_deadline(now)) {
     tell_end(HIVE_E_TIMEOUT, {});
@@ -217,7 +218,6 @@ void session_impl::deliver() {
     slot.reset();
     return on_deadline();
   }
-  slot.charge_tokens(tokens_of(facts_));
   ++forwards_;
   selection_.request.attempt = forwards_;
   // The owner may destroy this session in the call.
