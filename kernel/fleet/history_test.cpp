@@ -163,6 +163,36 @@ TEST_F(history_of_an_agent, a_reset_zeroes_memory_and_store) {
   EXPECT_EQ(store.records.size(), 1u);                  // old totals do not come back
 }
 
+struct column_reader final : pool_watcher {
+  explicit column_reader(hive_column c) : column(c) {}
+  void on_more_slots() override {}
+  void on_standing_changed() override { ++rechecks; }
+  void settle() override {}
+  bool reads(hive_column id, bool) const override { return id == column; }
+  const hive_column column;
+  int rechecks = 0;
+};
+
+TEST_F(history_of_an_agent, a_reset_rechecks_those_who_wait_by_what_it_zeroes) {
+  connect();
+  const auto pool_of_a = reg.find_pool("m");
+  const auto watch = [&](pool_watcher *w) {
+    const std::lock_guard lock(pool_of_a->mutex());
+    pool_of_a->set_watcher(w);
+  };
+  for (const hive_column column : {reg.kernel().consecutive_failures, reg.kernel().srtt_ms}) {
+    outcome(false, 10);
+    clock.advance(ns_per_s);
+    column_reader waits(column);
+    watch(&waits);
+    std::promise<status> answer;
+    reg.reset_counters([&](status s) { answer.set_value(std::move(s)); });
+    ASSERT_TRUE(answer.get_future().get().ok());
+    watch(nullptr);
+    EXPECT_EQ(waits.rechecks, 1) << column;
+  }
+}
+
 TEST_F(history_of_an_agent, a_reset_the_store_refuses_changes_nothing) {
   connect();
   outcome(true, 10);

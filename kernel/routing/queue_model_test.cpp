@@ -42,6 +42,7 @@ class walk {
       if (below(2)) models.push_back(m);
     }
     if (models.empty()) models.push_back("m");
+    left(agent_name(i));
     b_.add(agent_name(i), 1 + below(2), models);
     up_.insert(i);
   }
@@ -61,6 +62,7 @@ class walk {
       if (request *r = pick(state::holding)) {
         new_event();
         forget(*r);
+        was_holding_.erase(r);
         r->retry();
       }
     } else if (dice < 89) {
@@ -82,7 +84,13 @@ class walk {
     std::string model = models[below(3)];
     if (b_.fleet.find_pool(model) == nullptr) return;
     ticket_class c;
-    if (!fifo_) c = {static_cast<int32_t>(below(2)), "t" + std::to_string(below(3)), 1 + below(5)};
+    std::string tenant;
+    if (!fifo_) {
+      c.priority = static_cast<int32_t>(below(2));
+      tenant = "t" + std::to_string(below(3));
+      c.cost = 1 + below(5);
+    }
+    c.tenant = tenant;
     live_.push_back(std::make_unique<request>(b_, model, only, c));
     order_[live_.back().get()] = ++entered_;
     live_.back()->enter();
@@ -97,6 +105,7 @@ class walk {
     (void)capacity;
     switch (below(9)) {
       case 0:
+        left(name);
         b_.vanish(name);
         up_.erase(i);
         break;
@@ -129,13 +138,19 @@ class walk {
       EXPECT_LE(count, capacity) << "step " << step_ << ": more slots given than there are";
       was_holding_.insert(g);
       for (auto &t : live_) {
-        if (t->now != state::waiting || t->model_ != g->model_ || order_[t.get()] > order_[g]) continue;
-        if (!t->suits(g->agent())) continue;
-        if (fifo_ && !gates_ && lost_.count(t.get()) && !lost_.count(g)) {
+        if (t->now != state::waiting || t->model_ != g->model_) continue;
+        maybe_passed_.insert(t.get());
+        if (order_[t.get()] > order_[g] || !t->suits(g->agent())) continue;
+        if (!gates_ && lost_.count(t.get()) && !maybe_lost_.count(g)) {
           ADD_FAILURE() << "step " << step_ << ": a lost ticket was passed again";
         }
+        // Whether one of another priority or tenant is later depends on what was granted since.
+        if (t->cls.priority != g->cls.priority || t->tenant != g->tenant) continue;
+        if (!gates_ && g->at_once) {
+          ADD_FAILURE() << "step " << step_ << ": it came and went before one of its own priority and tenant that waited for that agent";
+        }
         // A lost one goes first by right: it passes nobody.
-        if (lost_.count(g) == 0) passed_[t.get()].insert(g->agent());
+        if (!maybe_lost_.count(g)) passed_[t.get()].insert(g->agent());
       }
     }
     for (auto &r : live_) {
@@ -145,6 +160,7 @@ class walk {
           if (fits_now(*r, name) && lost_.insert(r.get()).second) ++lost;
         }
         passed_.erase(r.get());
+        if (maybe_passed_.erase(r.get()) != 0) maybe_lost_.insert(r.get());
       }
       if (r->now != state::holding) was_holding_.erase(r.get());
       if (r->now != state::waiting) forget(*r);
@@ -168,6 +184,12 @@ class walk {
   void forget(request &r) {
     passed_.erase(&r);
     lost_.erase(&r);
+    maybe_passed_.erase(&r);
+    maybe_lost_.erase(&r);
+  }
+  // An agent that comes again may get another place in its pools, where nobody knows that it had gone to others.
+  void left(const std::string &agent) {
+    for (auto &[r, names] : passed_) names.erase(agent);
   }
   void new_event() {
     for (auto &r : live_) r->wakes = 0;
@@ -222,8 +244,9 @@ class walk {
   std::vector<std::unique_ptr<request>> live_;
   std::map<const request *, uint64_t> order_;
   std::map<const request *, int> runs_;
-  std::map<const request *, std::set<std::string>> passed_;  // agents that went to later ones since it last ran
-  std::set<const request *> was_holding_, lost_;
+  std::map<const request *, std::set<std::string>> passed_;  // agents that surely went to later ones since it last ran
+  std::set<const request *> was_holding_, lost_;             // lost: surely
+  std::set<const request *> maybe_passed_, maybe_lost_;      // by whatever the line counts as later
   uint64_t entered_ = 0;
   int step_ = 0;
 };
