@@ -153,9 +153,13 @@ emptiness emptiness_of(std::vector<row_fate> all) {
 
 emptiness explain_empty(const fleet::pool &pool, lane &where, step &s, selection &sel) {
   constexpr uint32_t large = 256;
-  const bool shared = pool.count() > large && sel.failed.empty() && sel.barred.empty();
-  if (shared && s.explained.made_ns && s.explained.kind == sel.kind && sel.request.now_ns - s.explained.made_ns < 100 * ns_per_ms)
-    return {static_cast<funnel_gate>(s.explained.gate), s.explained.detail};
+  // Custom gates, and strategies that choose nobody, may judge by anything of the request.
+  const bool shared = pool.count() > large && sel.failed.empty() && sel.barred.empty() && s.gates().empty();
+  if (shared) {
+    const step::explanation &last = s.explained(sel.capability);
+    if (last.made_ns && last.kind == sel.kind && sel.request.now_ns - last.made_ns < 100 * ns_per_ms)
+      return {static_cast<funnel_gate>(last.gate), last.detail};
+  }
   where.space.fit(pool.count());
   fates judged(pool, where, s, sel);
   judged.see();
@@ -170,7 +174,8 @@ emptiness explain_empty(const fleet::pool &pool, lane &where, step &s, selection
   }
   if (members == 0) return emptiness_of({});
   emptiness out = reasons.result();
-  if (shared) s.explained = {sel.request.now_ns, sel.kind, static_cast<uint8_t>(out.last), out.detail};
+  if (shared && out.last != funnel_gate::strategy)
+    s.explained(sel.capability) = {sel.request.now_ns, sel.kind, static_cast<uint8_t>(out.last), out.detail};
   return out;
 }
 

@@ -406,6 +406,38 @@ TEST_F(funnel, a_large_pool_explains_once_in_a_while) {
   EXPECT_EQ(why(), first);
 }
 
+// Naive variant: what was said to the first of a flood is said to all, also to those who ask for something else.
+TEST_F(funnel, a_large_pool_explains_each_capability_for_itself) {
+  compile("strategy: least-loaded, exclude_if: {kv_cache_utilization: {gt: 0.5}}");
+  for (int i = 0; i < 300; ++i) {
+    const std::string name = "a" + std::to_string(i);
+    fleet_.add(pool_, name, 1, [](auto &a) { a.capability = "embedding"; });
+    fleet_.signal(*pool_, name, "kv_cache_utilization", 0.9);
+  }
+  for (int round = 0; round < 2; ++round) {
+    sel_.capability = "llm";
+    EXPECT_EQ(find(), "none");
+    EXPECT_EQ(why(), "gate[3] capability [capability_mismatch=300]");
+    sel_.capability = "embedding";
+    EXPECT_EQ(find(), "none");
+    EXPECT_EQ(why(), "gate[7] exclude_if [kv_cache_utilization=300]");
+  }
+}
+
+TEST_F(funnel, what_custom_gates_judged_of_one_request_is_not_said_of_another) {
+  compile("strategy: least-loaded, exclude_if: {srtt_upper: {gt: 100}}");
+  for (int i = 0; i < 300; ++i) {
+    fleet::agent &a = fleet_.add(pool_, "a" + std::to_string(i), 1);
+    a.latency.add(200);
+    pool_->refresh_outcome(a);
+  }
+  EXPECT_EQ(find(), "none");
+  EXPECT_EQ(why(), "gate[7] exclude_if [srtt_upper=300]");
+  for (int i = 0; i < 300; ++i) fleet_.set_standing(*pool_, "a" + std::to_string(i), fleet::standing_engine_down);
+  EXPECT_EQ(find(), "none");
+  EXPECT_EQ(why(), "gate[2] health [unhealthy=300]");
+}
+
 TEST_F(funnel, a_failing_create_names_step_and_reason) {
   plan().create_fails = true;
   const auto d = parse_policy("routing_policy: {strategy: least-loaded}", source_);

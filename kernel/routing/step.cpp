@@ -109,26 +109,31 @@ bool step::reads_rise(hive_column id) const {
          });
 }
 
-const uint8_t *step::fits(const fleet::pool &pool, std::string_view capability) {
+step::known &step::known_of(std::string_view capability) {
   constexpr size_t most = 4;
-  auto found = std::find_if(fits_.begin(), fits_.end(), [&](const fit_cache &c) { return c.capability == capability; });
-  if (found == fits_.end()) {
-    if (fits_.size() < most) {
-      found = fits_.insert(fits_.end(), fit_cache{});
-    } else {
-      found = fits_.begin() + static_cast<std::ptrdiff_t>(next_fit_++ % most);
-    }
-    found->capability = capability;
-    found->epoch = 0;
+  auto found = std::find_if(known_.begin(), known_.end(), [&](const known &k) { return k.capability == capability; });
+  if (found != known_.end()) return *found;
+  if (known_.size() < most) {
+    found = known_.insert(known_.end(), known{});
+  } else {
+    found = known_.begin() + static_cast<std::ptrdiff_t>(next_known_++ % most);
   }
-  if (found->epoch == pool.epoch()) return found->fits.data();
-  found->epoch = pool.epoch();
-  found->fits.resize(pool.count());
+  found->capability = capability;
+  found->epoch = 0;
+  found->explained = {};
+  return *found;
+}
+
+const uint8_t *step::fits(const fleet::pool &pool, std::string_view capability) {
+  known &k = known_of(capability);
+  if (k.epoch == pool.epoch()) return k.fits.data();
+  k.epoch = pool.epoch();
+  k.fits.resize(pool.count());
   for (uint32_t i = 0; i < pool.count(); ++i) {
     const fleet::pool_row &row = pool.row(i);
-    found->fits[i] = row.who && row.info && can_do(*row.info, capability) && matches(match_, *row.info);
+    k.fits[i] = row.who && row.info && can_do(*row.info, capability) && matches(match_, *row.info);
   }
-  return found->fits.data();
+  return k.fits.data();
 }
 
 }  // namespace hive::routing

@@ -64,21 +64,24 @@ class step {
   // Requires: the pool's lock. One byte a slot: an agent is there, has the capability and matches.
   const uint8_t *fits(const fleet::pool &, std::string_view capability);
 
-  // The last explanation of an empty result in a large pool: under a flood it is given again instead of made again.
-  // Guarded by the pool's lock.
+  // The last explanation of an empty result in a large pool: under a flood it is given again instead of made again, to requests
+  // of the same capability and kind.
   struct explanation {
-    uint64_t made_ns = 0;
+    uint64_t made_ns = 0;             // 0 = there is none
     fleet::request_kind kind{};
     uint8_t gate = 0;
     std::string detail;
-  } explained;
+  };
+  explanation &explained(std::string_view capability) { return known_of(capability).explained; }  // requires the pool's lock
 
  private:
-  struct fit_cache {
+  struct known {
     std::string capability;
     uint64_t epoch = 0;
     std::vector<uint8_t> fits;
+    explanation explained;
   };
+  known &known_of(std::string_view capability);
 
   void bind_threshold(const field_rule &, hive_column, const instance_store::place &);
   status bind_gates(const policy_step &, const instance_store::place &, const surroundings &);
@@ -96,8 +99,8 @@ class step {
   uint32_t needs_ = 0;
   hive_column load_ = 0;              // the kernel's own, for its own order
   std::shared_ptr<instance> strategy_;
-  std::vector<fit_cache> fits_;       // one a capability
-  size_t next_fit_ = 0;               // which one a new capability replaces
+  std::vector<known> known_;          // one a capability
+  size_t next_known_ = 0;             // which one a new capability replaces
 };
 
 }  // namespace hive::routing
