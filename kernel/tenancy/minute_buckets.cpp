@@ -20,7 +20,7 @@ token_bucket &minute_buckets::at(std::string_view name, uint64_t limit) {
 bool minute_buckets::exhausted(std::string_view name, uint64_t limit) {
   if (limit == 0) return false;
   const std::lock_guard guard(mutex_);
-  return at(name, limit).tokens < 1;
+  return !at(name, limit).has(1);
 }
 
 bool minute_buckets::take(std::string_view name, uint64_t limit, uint64_t tokens) {
@@ -28,8 +28,8 @@ bool minute_buckets::take(std::string_view name, uint64_t limit, uint64_t tokens
   const std::lock_guard guard(mutex_);
   token_bucket &b = at(name, limit);
   const auto asked = static_cast<double>(tokens);
-  if (asked > b.tokens) return false;
-  b.tokens -= asked;
+  if (!b.has(asked)) return false;
+  b.tokens = std::max(0.0, b.tokens - asked);
   return true;
 }
 
@@ -49,7 +49,7 @@ void minute_buckets::give_back(std::string_view name, uint64_t limit, uint64_t t
 uint64_t minute_buckets::wait_s(std::string_view name, uint64_t limit, uint64_t tokens) {
   if (limit == 0) return 1;
   const std::lock_guard guard(mutex_);
-  const double missing = static_cast<double>(std::min(tokens, limit)) - at(name, limit).tokens;
+  const double missing = static_cast<double>(std::min(tokens, limit)) - token_bucket::slack - at(name, limit).tokens;
   return static_cast<uint64_t>(std::clamp(std::ceil(missing * 60 / static_cast<double>(limit)), 1.0, 86'400.0));
 }
 

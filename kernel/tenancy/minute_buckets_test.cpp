@@ -28,6 +28,30 @@ TEST_F(buckets, it_fills_continuously) {
   EXPECT_FALSE(some.take("a", 600, 601)) << "never above its limit";
 }
 
+// Naive variant: the sum of many small fills is a hair below the limit, and who waited as long as it was told is refused.
+TEST_F(buckets, many_small_fills_make_exactly_a_full_one) {
+  for (const uint64_t limit : {600u, 700u, 1000u, 519'540u}) {
+    const std::string name = std::to_string(limit);
+    ASSERT_TRUE(some.take(name, limit, limit));
+    for (int i = 0; i < 6000; ++i) {
+      clock.advance(10 * ns_per_ms);
+      some.exhausted(name, limit);
+    }
+    EXPECT_EQ(some.wait_s(name, limit, limit), 1u) << limit;
+    EXPECT_TRUE(some.take(name, limit, limit)) << limit;
+    EXPECT_TRUE(some.exhausted(name, limit)) << limit;
+    EXPECT_FALSE(some.take(name, limit, 1)) << "the slack is no token";
+  }
+}
+
+TEST_F(buckets, who_waits_as_long_as_it_was_told_is_let_in) {
+  ASSERT_TRUE(some.take("a", 7, 7));
+  for (int i = 0; i < 20; ++i) {
+    clock.advance(some.wait_s("a", 7, 3) * ns_per_s);
+    EXPECT_TRUE(some.take("a", 7, 3)) << i;
+  }
+}
+
 TEST_F(buckets, no_limit_denies_and_keeps_nothing) {
   EXPECT_TRUE(some.take("a", 0, UINT64_MAX));
   EXPECT_FALSE(some.exhausted("a", 0));

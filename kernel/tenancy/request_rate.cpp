@@ -8,8 +8,6 @@ namespace hive::tenancy {
 namespace {
 
 constexpr double minute_ns = 60.0 * static_cast<double>(ns_per_s);
-// Who comes at the very nanosecond that it was told must not find 0.9999999 tokens.
-constexpr double one = 1 - 1e-6;
 constexpr double largest = 9e18;  // what a count still holds
 
 uint64_t until(double tokens, double a_minute) {
@@ -36,10 +34,10 @@ request_rate::answer request_rate::take(std::string_view name, uint64_t a_minute
   b.a_minute = rate;
   b.most = most;  // what is above a smaller one goes when the bucket fills next
   answer out;
-  out.allowed = b.tokens >= one;
+  out.allowed = b.has(1);
   if (out.allowed) b.tokens = std::max(0.0, b.tokens - 1);
   else out.retry_ns = until(1 - b.tokens, rate);
-  out.remaining = static_cast<uint64_t>(std::min({b.tokens + (1 - one), most, largest}));
+  out.remaining = static_cast<uint64_t>(std::min({b.tokens + token_bucket::slack, most, largest}));
   out.full_ns = until(most - b.tokens, rate);
   return out;
 }
