@@ -101,6 +101,26 @@ TEST_F(door, the_budget_is_a_fraction_of_all_replicas) {
   }
 }
 
+// Naive variants: the fraction is read and not used; it rounds the smallest budget to nothing; it is taken of a key's share as well.
+TEST_F(door, what_is_given_away_is_the_fraction_and_a_share_is_of_the_whole) {
+  settings.fraction = 0.85;
+  terms.budget_tokens = 1000;
+  EXPECT_EQ(try_in(ask(900, 0)), "b2");
+  EXPECT_EQ(held(), 0u);
+  EXPECT_EQ(try_in(ask(850, 0)), "");
+  EXPECT_EQ(try_in(ask(1, 0)), "b2");
+  kept.clear();
+  terms.budget_tokens = 1;
+  EXPECT_EQ(try_in(ask(2, 0)), "b2");
+  EXPECT_EQ(try_in(ask(1, 0)), "");
+  kept.clear();
+  terms.budget_tokens = 1000;
+  terms.serverless = true;
+  key->max_occupancy_share = 0.40;
+  EXPECT_EQ(try_in(ask(401, 0)), "b4_occupancy");
+  EXPECT_EQ(try_in(ask(400, 0)), "") << "of 1000, not of 850";
+}
+
 TEST_F(door, a_request_is_its_estimate_and_what_it_declares) {
   terms.budget_tokens = 50;
   EXPECT_EQ(try_in(ask(4, 100)), "b2");

@@ -198,6 +198,20 @@ def test_an_engines_own_queue_sheds_and_a_gate_beside_it_does_not_matter(stack):
             w.result()
 
 
+def test_a_documents_caps_are_for_its_models_alone(stack):
+    (stack.folder / "policy.yaml").write_text(ROUTING)
+    (stack.folder / "policies").mkdir()
+    (stack.folder / "policies" / "capped.yaml").write_text("models: [capped]\nmax_input_tokens: 10\n" + ROUTING)
+    stack.start_router("--policy-file", stack.folder / "policy.yaml", "--policy-model-dir", stack.folder / "policies")
+    for model in ("capped", "free"):
+        stack.start_agent(stack.start_engine("--model", model), identity=f"{model}.key")
+    long = "x" * 33  # 11 tokens
+    assert "input_too_long" in say(stack, long, model="capped", max_tokens=1).text
+    assert say(stack, model="capped", max_tokens=1).status_code == 200
+    assert say(stack, long, model="free", max_tokens=1).status_code == 200
+    assert stack.metric("hivenet_router_admission_rejections_total", reason="b1", model="capped") == 1
+
+
 SERVERLESS = "mode: serverless\nadmit_budget_tokens: 1000\n"
 
 

@@ -208,6 +208,26 @@ def test_the_router_does_not_start_half_open(stack):
     assert "auth.yaml:7: api.keys[0].quota.requests_per_hour: unknown key" in refused_to_start(stack, "--auth-config-file", folder / "auth.yaml", "--strict-auth")
 
 
+def test_keys_of_a_file_must_fit_the_policy_beside_it(stack):
+    """Naive variant: only what is written through /admin is judged, and a file's key can never send the prompts that its model allows."""
+    key = lambda minute: auth_yaml(entry(ACME, "acme", f"      quota: {{input_tokens_per_minute: {minute}}}\n"))
+    auth, policy, config = (stack.folder / name for name in ("auth.yaml", "policy.yaml", "router.yaml"))
+    policy.write_text("mode: serverless\nmax_input_tokens: 262144\nrouting_policy: {strategy: least-loaded}\n")
+    config.write_text(f"auth_config_file: {auth}\npolicy_file: {policy}\n")
+    auth.write_text(key(100))
+    check = subprocess.run([BIN / "hivenet-router", "check", config], capture_output=True, text=True, timeout=20, cwd=stack.folder)
+    assert check.returncode == 1
+    for said in (check.stderr, refused_to_start(stack, "--auth-config-file", auth, "--policy-file", policy)):
+        for words in ("input_tokens_per_minute", f"sk-...{ACME[-4:]} is 100", "max_input_tokens 262144", "the global policy"):
+            assert words in said, said
+    start(stack, key(262144), "--policy-file", policy)
+    see = lambda: httpx.get(stack.url + "/v1/models", headers=bearer(ACME)).status_code
+    assert see() == 200
+    auth.write_text(key(100).replace(sha(ACME), sha(BETA)))
+    stack.router.hangup("the client keys stay as they were")
+    assert see() == 200 and httpx.get(stack.url + "/v1/models", headers=bearer(BETA)).status_code == 401
+
+
 def test_check_judges_the_file_and_no_secret_is_ever_shown(stack):
     (stack.folder / "auth.yaml").write_text(auth_yaml(entry(ACME, "acme", "      quota: {requests_per_hour: 5}\n")))
     (stack.folder / "router.yaml").write_text("auth_config_file: auth.yaml\n")

@@ -46,6 +46,17 @@ def test_a_request_is_explained_and_then_served_as_said(stack):
     assert "hi" not in str(past["then"]), "no text of the request is kept"
 
 
+def test_the_chosen_one_has_the_least_score_of_a_strategy_that_tells_one(stack):
+    stack.start_router()
+    for i in range(3):
+        stack.start_agent(stack.start_engine("--step-ms", "50"), identity=f"{i}.key")
+    with httpx.stream("POST", stack.url + "/v1/chat/completions", json={**CHAT, "max_tokens": 2000, "stream": True}, timeout=20) as held:
+        assert held.status_code == 200
+        said = explain(stack, CHAT).json()
+    scores = {a["peer_id"]: a["score"] for a in said["steps"][0]["agents"]}
+    assert len(scores) == 3 and scores[said["outcome"]["agent"]] == min(scores.values()) < max(scores.values()), "one of them is at work"
+
+
 def test_a_gate_shows_value_and_threshold_and_the_reason_of_the_exhaustion_line(stack):
     start(stack, "routing_policy: {strategy: least-loaded, exclude_if: {srtt: {gte: 0.001}}}\n", "a")
     assert explain(stack, CHAT).json()["outcome"]["result"] == "served", "no sample yet: missing passes"

@@ -3,10 +3,12 @@
 The naive variants these fail on: a policy kept in memory alone, an answer before it is stored, a bad file or write that changes half,
 files that win over what was written after them, an alias that is replaced wherever its text stands or that keys and policies see.
 """
+import concurrent.futures
 import hashlib
 import os
 import signal
 import subprocess
+import time
 
 import httpx
 import pytest
@@ -242,6 +244,38 @@ def test_answers_say_who_served_them_when_told_to(stack):
     unknown = stack.chat(model="unknown")
     assert unknown.headers["x-hivenet-attempts"] == "0" and "x-hivenet-agent" not in unknown.headers
     policy.write_text(ANYBODY)
+
+
+def test_attempts_and_the_wait_are_counted_in_answers_and_in_the_audit_log(stack):
+    """Naive variant: 1 and 0, which is right for almost every request."""
+    good, bad = stack.start_engine(), stack.start_engine()
+    stack.start_router("--expose-routing")
+    stack.start_agent(good, "--capacity", "1", identity="good.key")
+
+    def asked(number, **more):
+        name = f"3c9e5d1e-0000-4000-8000-{number:012d}"
+        answer = stack.chat(headers={"X-Request-ID": name}, max_tokens=1, **more)
+        assert answer.status_code == 200, answer.text
+        line, = wait_for("its line", lambda: [entry for entry in stack.audit() if entry["request_id"] == name])
+        assert answer.headers["x-hivenet-attempts"] == str(line["attempts"]) and answer.headers["x-hivenet-queue-ms"] == str(line["queue_ms"])
+        return line
+
+    first = asked(1, messages=[{"role": "user", "content": "x" * 320}])
+    assert (first["input_estimate"], first["attempts"], first["queue_ms"]) == (100, 1, 0)
+    good.faults(first_token_ms=600)
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        held = pool.submit(asked, 2)
+        wait_for("the slot is taken", lambda: good.state()["running"] == 1)
+        begin = time.monotonic()
+        waited = asked(3)
+        assert 0 < waited["queue_ms"] <= (time.monotonic() - begin) * 1e3 and waited["attempts"] == 1
+        assert held.result()["queue_ms"] == 0
+    good.faults(first_token_ms=0)
+    bad.faults(status=500)
+    stack.start_agent(bad, "--capacity", "1", identity="bad.key")
+    lines = [asked(number) for number in range(4, 14)]
+    assert {entry["attempts"] for entry in lines} == {1, 2}, "who came to the bad one was tried twice"
+    assert sum(entry["attempts"] == 2 for entry in lines) == bad.state()["chats"]
 
 
 def test_answers_say_nothing_of_their_routing_by_themselves(simple):

@@ -349,6 +349,22 @@ def test_a_waiting_call_holds_no_forward_slot(stack, cloud):
     assert cloud.left.wait(3)
 
 
+def test_a_call_in_the_cloud_holds_nothing_of_the_models_budget(stack, cloud):
+    """Naive variant: what was let in for the fleet is held until the provider's answer ends, and the fleet's own requests are refused."""
+    stack.start_router("--policy-file", policy(stack.folder, "openai", "admit_budget_tokens: 1000\nmax_inflight: 5\n"),
+                       "--openai-base-url", cloud.url + "/v1", "--provider-ca-file", cloud.certificate, env=KEYS)
+    sim = stack.start_engine("--model", "sim-model")
+    stack.start_agent(sim)
+    sim.faults(status=500)
+    cloud.fault = "hang"
+    with socket.create_connection(address(stack)) as waiting:
+        waiting.sendall(chat_bytes(model="sim-model", messages=USER))
+        wait_for("the provider is asked", lambda: len(cloud.requests) == 1)
+        metrics = stack.metrics()
+        assert [metrics[f'hivenet_router_admission_{name}{{model="sim-model"}}'] for name in ("occupancy_tokens", "inflight_requests")] == [0, 0]
+    assert cloud.left.wait(3)
+
+
 def test_a_client_that_reads_nothing_stops_the_provider(stack, cloud):
     start(stack, cloud, "anthropic")
     cloud.fault = "flood"
