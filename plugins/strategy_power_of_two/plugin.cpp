@@ -1,11 +1,29 @@
 #include "hive/sdk/strategy.hpp"
 
+// Looks at two candidates drawn by chance and takes the less loaded.
+//
+// One draw by chance leaves the fullest of n agents with about log n / log log n requests; the better of two with about
+// log log n: a second look takes away nearly all of the unevenness, and a third hardly more (Azar, Broder, Karlin and Upfal,
+// Balanced Allocations, 1994; Mitzenmacher, The Power of Two Choices in Randomized Load Balancing, 2001). The cost is that of
+// two looks, for three agents and for ten thousand.
+//
+// The reason to use it is another one: what a router knows of other routers' requests is old by a ping or two. Whoever takes
+// the least loaded of such a picture does what every other router does at the same moment, the agent that was idle is buried,
+// and with the next picture the crowd runs on to the next (Mitzenmacher, How Useful Is Old Information?, 2000). Two drawn by
+// chance are another two at every router and at every request, so that the requests spread over all who look well.
+//
+// - Draws follow from the lease number and the seed, so that a run can be repeated. Routers of one fleet need seeds of their
+//   own, or they draw alike.
+// - Under load, when few agents have a slot free, only those are candidates: two draws of three are nearly the whole list.
+// - An agent whose load is not known loses against one whose load is.
+//
+// Where it is wrong: one router sees all its own leases at once and does a little better with `least-loaded`; in a small fleet
+// the second-best is taken noticeably often; and it counts requests, not tokens or caches, as `least-loaded` does.
+
 namespace {
 
 using namespace hive::sdk;
 
-// Looks at two candidates drawn by chance and takes the less loaded: nearly as even as looking at all, at a fixed cost,
-// and several routers with the same picture do not all run to one agent (Mitzenmacher, The Power of Two Choices, 2001).
 class power_of_two {
  public:
   static constexpr std::string_view id = "power-of-two";
