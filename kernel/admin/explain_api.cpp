@@ -1,5 +1,6 @@
 #include "admin/explain_api.hpp"
 
+#include <boost/json/array.hpp>
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 #include <charconv>
@@ -46,6 +47,7 @@ struct explain_api::question {
   std::string model, route = "/v1/chat/completions", tenant = "default", session, capability = "llm";
   std::string request_id = "explain";
   int32_t priority = 0;
+  bool told_priority = false;
   bool streaming = false, streams = true, generates = true;
   uint64_t prompt_tokens = HIVE_TOKENS_UNKNOWN, output_tokens = HIVE_TOKENS_UNKNOWN;
   gateway::request_material *material = nullptr;   // null: of a request that has ended
@@ -70,6 +72,7 @@ struct explain_api::question {
       else if (name == "priority") {
         const auto [end, bad] = std::from_chars(value.data(), value.data() + value.size(), priority);
         if (bad != std::errc() || end != value.data() + value.size()) return "priority must be a whole number";
+        told_priority = true;
       } else return "unknown parameter '" + name + "'; there are route, tenant, session, priority";
     }
     const gateway::route_match match = gateway::find_route("POST", route, extra);
@@ -138,6 +141,15 @@ admin_answer explain_api::about(const question &q) const {
                      {"priority", q.priority},   {"streaming", q.streaming}};
   if (q.prompt_tokens != HIVE_TOKENS_UNKNOWN) asked["estimated_prompt_tokens"] = q.prompt_tokens;
   if (q.output_tokens != HIVE_TOKENS_UNKNOWN) asked["declared_output_tokens"] = q.output_tokens;
+  if (q.past) {
+    // Strategies and gates that go by these may judge otherwise than they did.
+    json::array missing;
+    if (q.session.empty()) missing.push_back("session");
+    if (!q.told_priority) missing.push_back("priority");
+    missing.push_back("headers");
+    missing.push_back("prompt");
+    asked["not_kept"] = std::move(missing);
+  }
   json::object o;
   o["request"] = std::move(asked);
   if (q.past) o["then"] = to_json(*q.past);

@@ -117,6 +117,19 @@ def test_headers_of_the_question_are_those_of_the_request(stack):
         assert explain(stack, {"request_id": asked}).json()["then"]["agent"] == expected[user]
 
 
+def test_of_a_past_request_it_is_said_what_is_missing_and_a_session_can_be_told(stack):
+    start(stack, "routing_policy: {strategy: consistent-hash}\n", "a", "b", "c")
+    for i in range(8):
+        asked = str(uuid.uuid4())
+        assert stack.chat(max_tokens=1, headers={"X-Session-ID": f"s{i}", "X-Request-ID": asked}).status_code == 200
+        wait_for("the request is over", lambda: explain(stack, {"request_id": asked}).status_code == 200)
+        assert explain(stack, {"request_id": asked}).json()["request"]["not_kept"] == ["session", "priority", "headers", "prompt"]
+        past = explain(stack, {"request_id": asked}, session=f"s{i}", priority=0).json()
+        assert past["request"]["not_kept"] == ["headers", "prompt"]
+        assert past["outcome"]["agent"] == past["then"]["agent"]
+    assert "not_kept" not in explain(stack, CHAT).json()["request"]
+
+
 def test_routes_that_were_allowed_are_explained(stack):
     stack.start_router("--allow-route", "tokenize", "--allow-route", "images/generations=embedding")
     stack.start_agent(stack.start_engine())
