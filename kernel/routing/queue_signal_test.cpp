@@ -10,6 +10,7 @@ using testing::bed;
 using testing::request;
 
 struct reader_request : candidate_finder {
+  virtual ~reader_request() = default;
   funnel_result find(fleet::pool &p) override {
     ++runs;
     for (uint32_t i = 0; i < p.count(); ++i) {
