@@ -428,7 +428,7 @@ TEST_F(funnel, what_custom_gates_judged_of_one_request_is_not_said_of_another) {
   compile("strategy: least-loaded, exclude_if: {srtt_upper: {gt: 100}}");
   for (int i = 0; i < 300; ++i) {
     fleet::agent &a = fleet_.add(pool_, "a" + std::to_string(i), 1);
-    a.latency.add(200);
+    a.latency.add(200, fleet::request_kind::chat);
     pool_->refresh_outcome(a);
   }
   EXPECT_EQ(find(), "none");

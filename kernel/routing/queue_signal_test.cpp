@@ -97,7 +97,7 @@ TEST(queue, what_an_attempt_tells_of_its_agent_rechecks_the_gates_that_read_it) 
     ASSERT_EQ(r.line->enter(r.t, r, {}, 1, post, true), entered::waiting) << column;
     const auto who = b.agent("A0");
     b.fleet.record_outcome(*who, {.generation = who->generation(), .success = false, .rtt_ms = 5, .input_tokens = 0, .output_tokens = 0,
-                                  .request_id = {}, .stream = false});
+                                  .request_id = {}, .kind = fleet::request_kind::chat});
     b.deliver_all();
     EXPECT_EQ(r.last, entered::advance) << column;
   }
