@@ -180,7 +180,7 @@ class Cloud:
         if self.fault == "hang":
             return self.wait_until_left(handler)
         if status != 200:
-            words = f"words of the provider about {OPENAI_KEY}" + (": your credit balance is too low" if self.fault == "no credit" else "")
+            words = f"words of the provider about {ANTHROPIC_KEY if messages else OPENAI_KEY}" + (": your credit balance is too low" if self.fault == "no credit" else "")
             text = json.dumps({"type": "error", "error": {"type": "invalid_request_error" if status == 400 else "some_error", "message": words}})
             return self.send(handler, status, "application/json", text.encode())
         try:
