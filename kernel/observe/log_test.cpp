@@ -104,5 +104,22 @@ TEST(log, a_pipe_that_nobody_reads_stops_nobody_and_what_was_lost_is_told) {
   EXPECT_TRUE(then.ends_with(" info router taken again\n")) << then;
 }
 
+TEST(log, a_full_disk_stops_nobody_and_what_was_lost_is_told) {
+  ASSERT_TRUE(start_logging({.format = "nocolor"}).ok());
+  const uint64_t lost_before = log_lines_lost();
+  pipe_as_stderr pipe;
+  const int good = ::dup(STDERR_FILENO), full = ::open("/dev/full", O_WRONLY | O_CLOEXEC);
+  ASSERT_GE(full, 0);
+  ::dup2(full, STDERR_FILENO);
+  for (int i = 0; i < 3; ++i) log("router").info("nobody sees this");
+  EXPECT_EQ(log_lines_lost() - lost_before, 3u);
+  ::dup2(good, STDERR_FILENO);
+  for (const int fd : {good, full}) ::close(fd);
+  log("router").info("there is room again");
+  const std::string then = pipe.read();
+  EXPECT_NE(then.find(" warn kernel 3 log line(s) were lost"), std::string::npos) << then;
+  EXPECT_TRUE(then.ends_with(" info router there is room again\n")) << then;
+}
+
 }  // namespace
 }  // namespace hive::observe

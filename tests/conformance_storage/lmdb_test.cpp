@@ -260,12 +260,64 @@ TEST_F(lmdb, grows_its_map_within_the_bound) {
   loaded_storage s("storage_lmdb", config(path, 1, 32));
   ASSERT_EQ(s.open(), HIVE_OK);
   for (int i = 0; i < 20; ++i) ASSERT_EQ(s.write({put("k" + std::to_string(i), std::string(1u << 20, 'v'))}), HIVE_OK) << s.words;
-  EXPECT_GT(s.metric_adds, 0);
+  EXPECT_GT(s.metric_adds["map_growths_total"], 0);
+  EXPECT_EQ(s.metric_adds["map_full_total"], 0);
   EXPECT_EQ(std::filesystem::file_size(data), 32u << 20);
   s.close();
   loaded_storage again("storage_lmdb", config(path, 1, 32));
   ASSERT_EQ(again.open(), HIVE_OK) << again.words;
   EXPECT_EQ(again.value("k19"), std::string(1u << 20, 'v'));
+}
+
+TEST_F(lmdb, counts_the_writes_that_found_it_full) {
+  loaded_storage s("storage_lmdb", config(path, 1, 8));
+  ASSERT_EQ(s.open(), HIVE_OK);
+  EXPECT_EQ(s.write({put("k", std::string(16u << 20, 'v'))}), HIVE_E_EXHAUSTED);
+  EXPECT_EQ(s.metric_adds["map_full_total"], 1);
+}
+
+// Naive variant: the slot of a reader that was killed is kept, and with it every page that has been freed since.
+TEST_F(lmdb, a_sweep_forgets_readers_that_are_gone) {
+  const auto reading = [this](auto &&then) {
+    MDB_env *env = nullptr;
+    if (mdb_env_create(&env) != 0 || mdb_env_set_maxdbs(env, 8) != 0 || mdb_env_open(env, path.c_str(), 0, 0600) != 0) _exit(101);
+    then(env);
+  };
+  // How many readers another process sees in the table.
+  const auto readers = [&] {
+    const pid_t pid = child([&] {
+      reading([](MDB_env *env) {
+        int n = -1;  // the table's heading is a line, too
+        mdb_reader_list(env, [](const char *line, void *count) { return *static_cast<int *>(count) += std::string_view(line).find("(no ") == std::string_view::npos, 0; }, &n);
+        _exit(std::max(n, 0));
+      });
+    });
+    int status = 0;
+    EXPECT_EQ(waitpid(pid, &status, 0), pid);
+    return WEXITSTATUS(status);
+  };
+  loaded_storage s("storage_lmdb", config(path));
+  ASSERT_EQ(s.open(), HIVE_OK);
+  ASSERT_EQ(s.write({put("a", "1")}), HIVE_OK);
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const pid_t pid = child([&] {
+    reading([&](MDB_env *env) {
+      MDB_txn *txn = nullptr;
+      if (mdb_txn_begin(env, nullptr, MDB_RDONLY, &txn) != 0 || write(ends[1], "r", 1) != 1) _exit(102);
+      for (;;) pause();
+    });
+  });
+  close(ends[1]);
+  char ready = 0;
+  ASSERT_EQ(read(ends[0], &ready, 1), 1);
+  close(ends[0]);
+  const int with_it = readers();
+  kill(pid, SIGKILL);
+  waitpid(pid, nullptr, 0);
+  EXPECT_EQ(readers(), with_it) << "it left its slot behind";
+  ASSERT_EQ(s.sweep(), HIVE_OK);
+  EXPECT_EQ(readers(), with_it - 1);
 }
 
 TEST_F(lmdb, opens_a_store_larger_than_its_bound_and_says_so) {

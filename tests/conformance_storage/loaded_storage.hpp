@@ -10,6 +10,7 @@
 #include <atomic>
 #include <chrono>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -80,8 +81,15 @@ class loaded_storage {
     host_.now_ns = [](const hive_host *) noexcept {
       return static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
     };
-    host_.metric_register = [](const hive_host *, int32_t, hive_str, hive_str) noexcept { return hive_metric{1}; };
-    host_.metric_add = [](const hive_host *h, hive_metric, double) noexcept { ++static_cast<loaded_storage *>(h->ctx)->metric_adds; };
+    host_.metric_register = [](const hive_host *h, int32_t, hive_str name, hive_str) noexcept {
+      auto &names = static_cast<loaded_storage *>(h->ctx)->metrics_;
+      names.push_back(text(name));
+      return static_cast<hive_metric>(names.size());
+    };
+    host_.metric_add = [](const hive_host *h, hive_metric m, double) noexcept {
+      auto &self = *static_cast<loaded_storage *>(h->ctx);
+      ++self.metric_adds[self.metrics_.at(static_cast<size_t>(m) - 1)];
+    };
     sink_ = {sizeof sink_, 0, this, [](void *c, hive_status, hive_str why) noexcept { static_cast<loaded_storage *>(c)->words = text(why); }};
     const hive_config config{sizeof(hive_config), 0, HIVE_STR("test"), str(json), nullptr};
     created = component_->create(&host_, &config, &sink_, &self_);
@@ -152,10 +160,11 @@ class loaded_storage {
   hive_status created = HIVE_E_INTERNAL;
   std::string words;  // of the last refusal
   std::vector<std::string> log;
-  int metric_adds = 0;
+  std::map<std::string, int> metric_adds;  // by the metric's name
 
  private:
   hive_host host_{};
+  std::vector<std::string> metrics_;
   hive_error_sink sink_{};
   const hive_component *component_ = nullptr;
   const hive_storage_vtable *table_ = nullptr;
