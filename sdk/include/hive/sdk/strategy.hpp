@@ -28,26 +28,25 @@ class scores {
 namespace detail {
 
 // No branch depends on a cost until the winner's block is found: ties are random to a predictor. `c < best ? c : best` is
-// one instruction and passes over NaN; four minima and four counts at once, since one would wait on itself. `cost` is called
-// once for each, in ascending order.
+// one instruction and passes over NaN; four minima and four counts at once, since one would wait on itself, and each a variable
+// of its own, since compilers keep an array in memory. `cost` is called once for each, in ascending order.
 template <class Cost>
 double lowest(std::span<const uint32_t> candidates, Cost &&cost) {
   const size_t n = candidates.size();
-  double best[4] = {HUGE_VAL, HUGE_VAL, HUGE_VAL, HUGE_VAL};
+  double a = HUGE_VAL, b = HUGE_VAL, c = HUGE_VAL, d = HUGE_VAL;
+  const auto take = [](double one, double &best) { best = one < best ? one : best; };
   size_t i = 0;
   for (; i + 4 <= n; i += 4) {
-    for (size_t k = 0; k < 4; ++k) {
-      const double c = cost(candidates[i + k]);
-      best[k] = c < best[k] ? c : best[k];
-    }
+    take(cost(candidates[i]), a);
+    take(cost(candidates[i + 1]), b);
+    take(cost(candidates[i + 2]), c);
+    take(cost(candidates[i + 3]), d);
   }
-  for (; i < n; ++i) {
-    const double c = cost(candidates[i]);
-    best[0] = c < best[0] ? c : best[0];
-  }
-  const double a = best[0] < best[1] ? best[0] : best[1];
-  const double b = best[2] < best[3] ? best[2] : best[3];
-  return a < b ? a : b;
+  for (; i < n; ++i) take(cost(candidates[i]), a);
+  take(b, a);
+  take(d, c);
+  take(c, a);
+  return a;
 }
 
 // Which of those that cost no more than `low` it is.
@@ -58,12 +57,16 @@ std::optional<uint32_t> pick(std::span<const uint32_t> candidates, uint64_t seed
   if (n == 0) return std::nullopt;
   if (low == HUGE_VAL) return candidates[seed % n];  // none known: all tie
   const auto ties_in = [&](size_t from, size_t to) {
-    uint64_t ties[4] = {0, 0, 0, 0};
+    uint64_t a = 0, b = 0, c = 0, d = 0;
     size_t k = from;
-    for (; k + 4 <= to; k += 4)
-      for (size_t lane = 0; lane < 4; ++lane) ties[lane] += cost(candidates[k + lane]) <= low;
-    for (; k < to; ++k) ties[0] += cost(candidates[k]) <= low;
-    return ties[0] + ties[1] + ties[2] + ties[3];
+    for (; k + 4 <= to; k += 4) {
+      a += cost(candidates[k]) <= low;
+      b += cost(candidates[k + 1]) <= low;
+      c += cost(candidates[k + 2]) <= low;
+      d += cost(candidates[k + 3]) <= low;
+    }
+    for (; k < to; ++k) a += cost(candidates[k]) <= low;
+    return a + b + c + d;
   };
   const uint64_t ties = ties_in(0, n);
   if (ties == 0) return candidates[seed % n];  // a cost that changes while it is asked: still an answer
