@@ -13,15 +13,12 @@ connector::connector(loop &l, std::string where, connect_events &events)
 boost::intrusive_ptr<connector> connector::start(loop &l, const std::string &host, uint16_t port, uint64_t timeout_ns,
                                                  connect_events &events) {
   const bool v6 = host.find(':') != std::string::npos;
-  self_ptr self(new connector(l, (v6 ? "[" + host + "]" : host) + ":" + std::to_string(port), events));
-  l.arm_in(self->timeout_, timeout_ns);
+  std::string where = (v6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
   boost::system::error_code not_literal;
   const auto literal = boost::asio::ip::make_address(host, not_literal);
-  if (!not_literal) {
-    self->endpoints_.push_back({literal, port});
-    self->try_next();
-    return self;
-  }
+  if (!not_literal) return start(l, std::move(where), {{literal, port}}, timeout_ns, events);
+  self_ptr self(new connector(l, std::move(where), events));
+  l.arm_in(self->timeout_, timeout_ns);
   self->resolver_.async_resolve(
       host, std::to_string(port), boost::asio::ip::resolver_base::numeric_service,
       [self](const boost::system::error_code &error, const resolver::results_type &results) {
@@ -32,6 +29,15 @@ boost::intrusive_ptr<connector> connector::start(loop &l, const std::string &hos
         self->order(std::move(found));
         self->try_next();
       });
+  return self;
+}
+
+boost::intrusive_ptr<connector> connector::start(loop &l, std::string where, std::vector<endpoint> found, uint64_t timeout_ns,
+                                                 connect_events &events) {
+  self_ptr self(new connector(l, std::move(where), events));
+  l.arm_in(self->timeout_, timeout_ns);
+  self->order(std::move(found));
+  self->try_next();
   return self;
 }
 

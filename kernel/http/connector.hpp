@@ -27,15 +27,18 @@ class connect_events {
 
 class connector {
  public:
+  using endpoint = boost::asio::ip::tcp::endpoint;
   static constexpr uint64_t stagger_ns = 250 * ns_per_ms;
 
   // Keeps itself alive until it has reported or been cancelled.
   static boost::intrusive_ptr<connector> start(loop &, const std::string &host, uint16_t port, uint64_t timeout_ns,
                                                connect_events &);
+  // To addresses that are known, as if `where` had resolved to them. Requires: at least one.
+  static boost::intrusive_ptr<connector> start(loop &, std::string where, std::vector<endpoint> found, uint64_t timeout_ns,
+                                               connect_events &);
   void cancel();  // no event comes afterwards
 
  private:
-  using endpoint = boost::asio::ip::tcp::endpoint;
   using resolver = boost::asio::ip::basic_resolver<boost::asio::ip::tcp, loop_executor>;
   using self_ptr = boost::intrusive_ptr<connector>;
   template <void (connector::*member)()>
