@@ -40,7 +40,7 @@ class budget {
 
 // Connections that were ended before they were peers, by reason.
 struct rejection_metrics {
-  sdk::host::metric connections, strangers, strangers_per_ip;
+  sdk::host::metric connections, strangers, strangers_per_ip, failures_per_ip;
 };
 
 struct core {

@@ -13,7 +13,7 @@ namespace hive::transport_zmq {
 namespace {
 constexpr uint64_t sweep_period_ns = 500'000'000;
 constexpr size_t most_lately = 16384, most_told = 1024;
-constexpr uint64_t quiet_ns = 60'000'000'000;
+constexpr uint64_t minute_ns = 60'000'000'000;
 constexpr uint64_t lately_ns = 10'000'000'000;
 }
 
@@ -115,7 +115,7 @@ void gatekeeper::accepted(int fd) {
     c.admitted = was_admitted(c.name);
     if (!c.admitted) ++site.strangers, ++strangers_;
     open_[fd] = c;
-    const bool counted = !c.site.empty() && (settings_.limit_loopback || !is_loopback(c.name.peer_ip));
+    const bool counted = is_counted(c);
     const sdk::host::metric *count = nullptr;
     if (counted && site.connections > settings_.max_connections_per_ip) {
       refused = "it has " + std::to_string(settings_.max_connections_per_ip) + " connections (max_connections_per_ip; --p2p-max-conns-per-ip)";
@@ -123,6 +123,9 @@ void gatekeeper::accepted(int fd) {
     } else if (counted && !c.admitted && site.strangers > settings_.max_strangers_per_ip) {
       refused = std::to_string(settings_.max_strangers_per_ip) + " connections of it are in their handshake (max_strangers_per_ip)";
       count = &refused_.strangers_per_ip;
+    } else if (counted && !c.admitted && fails_too_often(c.site, c.since_ns)) {
+      refused = std::to_string(settings_.max_failures_per_ip) + " connections of it failed within a minute (max_failures_per_ip)";
+      count = &refused_.failures_per_ip;
     } else if (!c.admitted && strangers_ > settings_.max_strangers) {
       refused = std::to_string(settings_.max_strangers) + " connections are in their handshake (max_strangers)";
       count = &refused_.strangers;
@@ -143,8 +146,29 @@ bool gatekeeper::worth_a_line(const std::string &site, uint64_t now) {
     std::erase_if(quiet_until_ns_, [&](const auto &e) { return e.second <= now; });
     if (quiet_until_ns_.size() >= most_told) return false;
   }
-  quiet_until_ns_[site] = now + quiet_ns;
+  quiet_until_ns_[site] = now + minute_ns;
   return true;
+}
+
+bool gatekeeper::is_counted(const connection &c) const {
+  return !c.site.empty() && (settings_.limit_loopback || !is_loopback(c.name.peer_ip));
+}
+
+// Each minute has its own count. The map stays small whoever calls.
+void gatekeeper::note_failure(const std::string &site) {
+  const uint64_t now = host_->now_ns(host_);
+  if (failed_.size() >= most_told && !failed_.contains(site)) {
+    std::erase_if(failed_, [&](const auto &e) { return now - e.second.since_ns > minute_ns; });
+    if (failed_.size() >= most_told) return;
+  }
+  of_minute &m = failed_[site];
+  if (now - m.since_ns > minute_ns) m = {now, 0};
+  ++m.failures;
+}
+
+bool gatekeeper::fails_too_often(const std::string &site, uint64_t now) const {
+  const auto found = failed_.find(site);
+  return found != failed_.end() && now - found->second.since_ns <= minute_ns && found->second.failures >= settings_.max_failures_per_ip;
 }
 
 bool gatekeeper::was_admitted(const connection_name &name) const {
@@ -160,7 +184,10 @@ void gatekeeper::no_stranger_any_more(connection &c) {
 void gatekeeper::forget(int fd) {
   const auto found = open_.find(fd);
   if (found == open_.end()) return;
-  if (!found->second.admitted) no_stranger_any_more(found->second);
+  if (!found->second.admitted) {
+    if (is_counted(found->second)) note_failure(found->second.site);
+    no_stranger_any_more(found->second);
+  }
   if (const auto s = sites_.find(found->second.site); s != sites_.end() && --s->second.connections == 0) sites_.erase(s);
   open_.erase(found);
 }

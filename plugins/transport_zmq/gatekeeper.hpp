@@ -50,6 +50,9 @@ class gatekeeper {
   // The next three with mutex_ held.
   bool was_admitted(const connection_name &) const;
   bool worth_a_line(const std::string &site, uint64_t now);
+  bool is_counted(const connection &) const;
+  void note_failure(const std::string &site);
+  bool fails_too_often(const std::string &site, uint64_t now) const;
   void no_stranger_any_more(connection &);
   void log(const std::string &line);
 
@@ -71,6 +74,11 @@ class gatekeeper {
   std::unordered_map<std::string, of_site> sites_;
   std::unordered_map<std::string, uint64_t> quiet_until_ns_;  // of sites that a line was written about
   int strangers_ = 0;
+  struct of_minute {
+    uint64_t since_ns = 0;
+    int failures = 0;
+  };
+  std::unordered_map<std::string, of_minute> failed_;  // by site
   // Admitted lately: the loop may know of a peer before this thread has read that it was accepted, and a descriptor that is
   // used again may have had another one's name then.
   std::vector<std::pair<connection_name, uint64_t>> admitted_;

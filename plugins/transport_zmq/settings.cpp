@@ -12,6 +12,7 @@ settings read_settings(const sdk::options &o) {
   number("max_connections_per_ip", s.max_connections_per_ip);
   number("max_strangers", s.max_strangers);
   number("max_strangers_per_ip", s.max_strangers_per_ip);
+  number("max_failures_per_ip", s.max_failures_per_ip);
   number("io_threads", s.io_threads);
   number("connect_timeout_ms", s.connect_timeout_ms);
   number("handshake_timeout_ms", s.handshake_timeout_ms);

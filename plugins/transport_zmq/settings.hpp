@@ -16,6 +16,7 @@ struct settings {
   int max_connections_per_ip = 32;   // counted per listening port
   int max_strangers = 256;           // accepted, handshake not done
   int max_strangers_per_ip = 8;
+  int max_failures_per_ip = 120;     // connections that ended as strangers, within a minute
   bool limit_loopback = false;       // whether 127.0.0.0/8 and ::1 are counted too
   int io_threads = 0;                // 0: one a worker; the first instance of the process decides
   int connect_timeout_ms = 3000;
@@ -31,6 +32,7 @@ inline constexpr std::string_view settings_schema =
 "max_connections_per_ip":{"type":"integer","minimum":1,"maximum":65536,"default":32},
 "max_strangers":{"type":"integer","minimum":1,"maximum":65536,"default":256},
 "max_strangers_per_ip":{"type":"integer","minimum":1,"maximum":65536,"default":8},
+"max_failures_per_ip":{"type":"integer","minimum":1,"maximum":1000000,"default":120},
 "limit_loopback":{"type":"boolean","default":false},
 "io_threads":{"type":"integer","minimum":0,"maximum":64,"default":0},
 "connect_timeout_ms":{"type":"integer","minimum":50,"maximum":60000,"default":3000},

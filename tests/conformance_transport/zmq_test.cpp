@@ -135,6 +135,28 @@ TEST(transport_zmq, strangers_of_one_address_are_limited_apart_from_its_agents_a
   for (const int fd : held) close(fd);
 }
 
+// Naive variant: only places are bounded, so who fails as fast as it can keeps the I/O thread in handshakes.
+TEST(transport_zmq, an_address_whose_handshakes_fail_again_and_again_waits_for_the_next_minute) {
+  const key_pair rk = make_keys(), ak = make_keys();
+  node router(plugin(), rk, {}, R"({"max_failures_per_ip":5,"limit_loopback":true})"), agent(plugin(), ak, rk.own);
+  node stranger(plugin(), make_keys(), make_keys().own);
+  ASSERT_EQ(router.listen("127.0.0.1:0"), HIVE_OK);
+  agent.dial(router.bound);
+  ASSERT_TRUE(drive({&router, &agent}, [&] { return router.peers.size() == 1; }));
+  int tried = 0;
+  for (; tried < 30 && router.metric("rejected_failures_per_ip_total") == 0; ++tried) {
+    stranger.losses.clear();
+    stranger.dial(router.bound);
+    ASSERT_TRUE(drive({&router, &agent, &stranger}, [&] { return stranger.losses.size() == 1; })) << tried;
+  }
+  EXPECT_GT(tried, 5);
+  EXPECT_GT(router.metric("rejected_failures_per_ip_total"), 0);
+  ASSERT_EQ(router.log().size(), 1u);
+  EXPECT_NE(router.log()[0].find("127.0.0.1 refused: 5 connections of it failed within a minute (max_failures_per_ip)"), std::string::npos) << router.log()[0];
+  EXPECT_EQ(router.peers.size(), 1u);
+  EXPECT_TRUE(router.losses.empty()) << "who is there stays";
+}
+
 // Security sheet: the 33rd connection of an address is refused, with one line a minute.
 TEST(transport_zmq, the_33rd_connection_of_an_address_is_refused_by_default) {
   const key_pair rk = make_keys(), ak = make_keys();
