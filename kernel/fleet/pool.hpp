@@ -35,6 +35,8 @@ class column_table {
   std::vector<std::string> names_{std::string()};
 };
 
+static_assert(column_table::limit <= row_journal::most_columns);
+
 // Ids of the kernel's own columns, interned at start in this order.
 struct kernel_columns {
   hive_column active_requests, capacity, load, capacity_utilization, success_rate, consecutive_failures, srtt_ms, rttvar_ms,

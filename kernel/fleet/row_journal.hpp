@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <bitset>
 #include <cstdint>
 
 #include "hive/abi/host.h"
@@ -12,9 +13,13 @@ namespace hive::fleet {
 class row_journal {
  public:
   static constexpr uint64_t room = 256;
+  static constexpr size_t most_columns = 256;
 
+  // Who reads says so before it relies on it, once a column: most are followed by nobody, and every request changes some of those.
+  void follow(hive_column column) const { followed_.set(column); }
   // `column` 0 = some.
   void note(uint32_t row, hive_column column = 0) {
+    if (column != 0 && !followed_.test(column)) return;
     const entry e{row, column};
     if (written_ > 0 && entries_[(written_ - 1) % room] == e && written_ != read_) return;
     entries_[written_++ % room] = e;
@@ -37,6 +42,7 @@ class row_journal {
     bool operator==(const entry &) const = default;
   };
   std::array<entry, room> entries_{};
+  mutable std::bitset<most_columns + 1> followed_;
   uint64_t written_ = 0;
   mutable uint64_t read_ = 0;  // an entry that somebody has seen is not written over by leaving its row out
 };

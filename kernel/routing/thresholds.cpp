@@ -77,8 +77,10 @@ const uint8_t *threshold_rules::passes(const fleet::pool &pool, const hive_pool 
   if (epoch_ != pool.epoch()) {
     epoch_ = pool.epoch();
     passes_.resize(view.count);
-    for (const bound_rule &r : rules_)
+    for (const bound_rule &r : rules_) {
       if (r.memory) r.memory->sync(pool);
+      pool.changes().follow(r.column);
+    }
     due_ns_ = 0;
   }
   if (now_ns >= due_ns_) {
@@ -86,7 +88,7 @@ const uint8_t *threshold_rules::passes(const fleet::pool &pool, const hive_pool 
     judge_all(view, now_ns);
     return passes_.data();
   }
-  // Slots come and go with every request; most steps read nothing of that.
+  // What other steps follow is in it, too.
   const auto one = [&](uint32_t row, hive_column id) {
     if (id == 0 || reads_.test(id)) judge_row(view, now_ns, row);
   };

@@ -219,6 +219,13 @@ TEST(row_journal, tells_each_reader_what_came_since_it_looked_or_that_it_cannot)
   EXPECT_FALSE(read(one));
   EXPECT_TRUE(rows.empty());
   EXPECT_TRUE(read(one));
+  j.note(5, 7);
+  EXPECT_TRUE(read(one));
+  EXPECT_TRUE(rows.empty()) << "a column that nobody follows";
+  j.follow(7);
+  j.note(5, 7);
+  EXPECT_TRUE(read(one));
+  EXPECT_EQ(rows, std::vector<uint32_t>{5});
 }
 
 }  // namespace
