@@ -6,7 +6,8 @@ import urllib.parse
 import httpx
 import pytest
 
-from conftest import wait_for
+from conftest import audit_of, wait_for
+from raw import Client, completion, whole
 
 ODD_MODELS = ["org/Model-7B:latest", "with space and %41", "ünïcode-модель-模型", "..", "a/../b", "x?y#z&w=1", "dots...", '"quoted"']
 
@@ -94,3 +95,20 @@ def test_a_key_that_is_read_may_occur_once(simple, key):
     body = f'{start}"{key}":{value},"top_p":1,"top_p":1}}'
     json.loads(body)
     assert httpx.post(simple.url + "/v1/chat/completions", content=body).status_code == 200
+
+
+def test_an_engine_is_told_json_and_its_name_for_the_model_matters_to_nobody(stack, engines):
+    """vLLM answers 400 to a body without Content-Type, which many clients leave out; engines answer with names of their own (a file, an
+    adapter). Naive variant: fields are passed on as they came; a reply about another model is refused, or counted as that model's.
+    """
+    named = completion().replace(b"{", b'{"model": "/models/sim.gguf", ', 1)
+    engine = engines(lambda chat: chat.send(whole(named)) or True)
+    stack.start_router()
+    stack.start_agent(engine)
+    body = b'{"model":"sim-model","messages":[{"role":"user","content":"hello"}]}'
+    with Client(stack, wire=b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body) + body) as client:
+        client.finish()
+    assert client.status == 200 and json.loads(client.payload)["model"] == "/models/sim.gguf"
+    head = engine.chats[-1].head.lower()
+    assert head.count(b"content-type:") == 1 and b"\r\ncontent-type: application/json\r\n" in head
+    assert audit_of(stack, client)["model"] == "sim-model"

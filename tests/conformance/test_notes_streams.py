@@ -43,6 +43,34 @@ def test_a_line_of_8_mib_in_pieces_of_1_kib_costs_time_in_proportion(stack, engi
     assert took < 10
 
 
+def test_the_first_token_is_timed_by_content(stack, engines):
+    """Naive variant: the head, the role or the first ping stops the clock."""
+    engine, _ = start(stack, engines)
+    pinged, go_on = threading.Event(), threading.Event()
+
+    def answer(chat):
+        chat.send(SSE)
+        chat.chunk(ROLE, b": ping\n\n")
+        pinged.set()
+        assert go_on.wait(20)
+        chat.chunk(say("a"), STOP, DONE)
+        chat.last_chunk()
+        return True
+
+    engine.answer = answer
+    with Client(stack, stream=True) as client:
+        assert pinged.wait(20)
+        begin = time.monotonic()
+        while time.monotonic() < begin + 0.3:  # the router is awake all that time
+            assert stack.admin("/admin/health").status_code == 200
+        without_content = time.monotonic() - begin
+        go_on.set()
+        client.finish()
+    name = "hivenet_router_request_time_to_first_byte_seconds"
+    wait_for("it is counted", lambda: stack.metric(f"{name}_count") == 1)
+    assert stack.metric(f"{name}_sum") >= without_content
+
+
 def test_an_engine_that_only_pings_is_idle(stack, engines):
     """Comments, role and empty deltas keep no request alive: at its deadline the client gets a whole answer with status 504, and the agent
     is the one that did not answer.
