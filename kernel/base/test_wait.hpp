@@ -1,17 +1,16 @@
 // How a test waits for what another thread does. Any thread.
 #pragma once
 
-#include <chrono>
 #include <thread>
 
 #include "base/clock.hpp"
 
 namespace hive {
 
-// Whether the condition comes true within `ms`; it is looked at every millisecond, and at least once.
+// Whether the condition comes true within `ms`; it is looked at as often as the other threads leave time to, and at least once.
 template <class Condition>
 bool within_limit(Condition condition, uint64_t ms = 10'000) {
-  for (const uint64_t end = now_ns() + ms * ns_per_ms; !condition(); std::this_thread::sleep_for(std::chrono::milliseconds(1)))
+  for (const uint64_t end = now_ns() + ms * ns_per_ms; !condition(); std::this_thread::yield())
     if (now_ns() > end) return false;
   return true;
 }

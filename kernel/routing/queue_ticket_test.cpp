@@ -46,17 +46,20 @@ TEST(queue, a_wake_for_a_ticket_in_another_life_does_nothing) {
   EXPECT_EQ(t1.now, state::waiting);
 }
 
+// `first` takes the only slot and returns it; whoever is woken for it is gone before the wake arrives.
+void wake_nobody(bed &b, request &first) {
+  first.enter();
+  request gone(b);
+  gone.enter();
+  first.finish();
+  ASSERT_EQ(b.wakes.size(), 1u);
+}
+
 TEST(queue, a_wake_for_a_destroyed_ticket_does_nothing) {
   bed b;
   b.add("A0", 1);
   request t0(b);
-  t0.enter();
-  {
-    request t1(b);
-    t1.enter();
-    t0.finish();
-    ASSERT_EQ(b.wakes.size(), 1u);
-  }
+  wake_nobody(b, t0);
   b.deliver_all();
   EXPECT_EQ(b.line("m").stats().depth, 0u);
 }
@@ -66,13 +69,7 @@ TEST(queue, a_wake_for_a_destroyed_ticket_does_nothing_to_the_one_that_comes_aft
   bed b;
   b.add("A0", 1);
   request t0(b);
-  t0.enter();
-  {
-    request t1(b);
-    t1.enter();
-    t0.finish();
-    ASSERT_EQ(b.wakes.size(), 1u);
-  }
+  wake_nobody(b, t0);
   t0.enter();
   request t2(b);
   t2.enter();
