@@ -5,7 +5,6 @@
 #include <chrono>
 #include <cstring>
 #include <future>
-#include <map>
 
 #include "fleet/map_store.hpp"
 #include "fleet/registry.hpp"

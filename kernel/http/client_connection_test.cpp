@@ -103,7 +103,7 @@ TEST_F(client_test, the_idle_limit_is_learned_from_an_origin_that_closes_early) 
     recorder r(thread_);
     run(r);
     ASSERT_TRUE(thread_.wait_for(end));
-    within_limit([&] { return kept() == 0; });
+    ASSERT_TRUE(within_limit([&] { return kept() == 0; })) << end;
   }
   thread_.on_loop([&] {
     EXPECT_LT(client_->idle_limit_ns(), 500 * ns_per_ms);

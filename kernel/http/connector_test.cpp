@@ -16,18 +16,22 @@ namespace {
 
 using testing::HasSubstr;
 
-// A port of loopback. `open` = connections are made, else they hang: the backlog is full and stays so.
+enum class port_that { connects, hangs, refuses };
+
+// A port of loopback. One that hangs has a backlog that is full and stays so; at one that refuses nobody listens.
 class port_of_loopback {
  public:
-  explicit port_of_loopback(bool open) : listener_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  explicit port_of_loopback(port_that what) : listener_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     sockaddr_in here{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
     socklen_t size = sizeof here;
     EXPECT_EQ(::bind(listener_, reinterpret_cast<sockaddr *>(&here), size), 0);
-    EXPECT_EQ(::listen(listener_, open ? 8 : 0), 0);
+    if (what != port_that::refuses) {
+      EXPECT_EQ(::listen(listener_, what == port_that::connects ? 8 : 0), 0);
+    }
     EXPECT_EQ(::getsockname(listener_, reinterpret_cast<sockaddr *>(&here), &size), 0);
     at = {boost::asio::ip::make_address("127.0.0.1"), ntohs(here.sin_port)};
     for (int &s : filling_) {
-      if (open) continue;
+      if (what != port_that::hangs) break;
       s = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
       ::connect(s, reinterpret_cast<sockaddr *>(&here), sizeof here);
     }
@@ -42,9 +46,6 @@ class port_of_loopback {
  private:
   int listener_, filling_[4] = {-1, -1, -1, -1};
 };
-
-// A port that refuses: nobody listens there any more.
-connector::endpoint refusing() { return port_of_loopback(true).at; }
 
 struct connecting : connect_events, testing::Test {
   void on_connected(loop_socket s) override { peer = s.remote_endpoint(); }
@@ -63,7 +64,7 @@ struct connecting : connect_events, testing::Test {
 
 // Naive variant: one address after the other, each for the whole limit, so that a dead first one costs seconds.
 TEST_F(connecting, an_address_that_says_nothing_delays_the_next_by_a_quarter_of_a_second) {
-  const port_of_loopback dead(false), alive(true);
+  const port_of_loopback dead(port_that::hangs), alive(port_that::connects);
   const uint64_t took = run({dead.at, alive.at});
   ASSERT_TRUE(peer) << failure;
   EXPECT_EQ(*peer, alive.at);
@@ -72,19 +73,18 @@ TEST_F(connecting, an_address_that_says_nothing_delays_the_next_by_a_quarter_of_
 }
 
 TEST_F(connecting, an_address_that_refuses_delays_nobody) {
-  const port_of_loopback alive(true);
-  const auto first = refusing(), second = refusing();
-  run({first, second, alive.at}, connector::stagger_ns);  // two staggers would not fit
+  const port_of_loopback first(port_that::refuses), second(port_that::refuses), alive(port_that::connects);
+  run({first.at, second.at, alive.at}, 2 * connector::stagger_ns - 1);  // two staggers would not fit
   ASSERT_TRUE(peer) << failure;
   EXPECT_EQ(*peer, alive.at);
 }
 
 TEST_F(connecting, what_fails_everywhere_says_so_and_what_hangs_everywhere_in_time) {
-  run({refusing(), refusing()});
+  const port_of_loopback first(port_that::refuses), second(port_that::refuses), dead(port_that::hangs);
+  run({first.at, second.at});
   EXPECT_THAT(failure, HasSubstr("cannot connect to engine:1: Connection refused"));
   failure.clear();
-  const port_of_loopback dead(false);
-  run({refusing(), dead.at}, 300 * ns_per_ms);
+  run({first.at, dead.at}, 300 * ns_per_ms);
   EXPECT_THAT(failure, HasSubstr("in time: cannot connect to engine:1: no answer in time, and earlier Connection refused"));
 }
 

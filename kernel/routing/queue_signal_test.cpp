@@ -29,16 +29,22 @@ struct reader_request : candidate_finder {
   ticket t;
 };
 
+// Enters `r`, whose gate reads that column, into the line of the model m, where it waits.
+void wait_for_column(bed &b, reader_request &r, hive_column column) {
+  ASSERT_NE(column, 0u);
+  r.kv = column;
+  r.line = &b.line("m");
+  const auto post = [&b](std::function<void()> f) { b.wakes.push_back(std::move(f)); };
+  ASSERT_EQ(r.line->enter(r.t, r, {}, 1, post, true), entered::waiting);
+}
+
 TEST(queue, a_column_its_gates_read_rechecks_it_at_most_every_100_ms_and_is_never_forgotten) {
   bed b;
   b.add("A0", 1);
   request t0(b);
   t0.enter();
   reader_request r;
-  r.kv = b.fleet.columns().intern("kv");
-  r.line = &b.line("m");
-  auto post = [&](std::function<void()> f) { b.wakes.push_back(std::move(f)); };
-  ASSERT_EQ(r.line->enter(r.t, r, {}, 1, post, true), entered::waiting);
+  wait_for_column(b, r, b.fleet.columns().intern("kv"));
   const int before = r.runs;
   auto write = [&](const char *name, double v) { b.fleet.signals("A0", {{name, v, 0}}, ""); };
   write("other", 1);
@@ -67,11 +73,8 @@ TEST(queue, a_value_that_goes_stale_rechecks_the_gates_that_read_it) {
   b.add("A0", 1);
   request t0(b);
   t0.enter();
-  reader_request r, other;
-  r.kv = b.fleet.columns().intern("kv");
-  r.line = &b.line("m");
-  auto post = [&](std::function<void()> f) { b.wakes.push_back(std::move(f)); };
-  ASSERT_EQ(r.line->enter(r.t, r, {}, 1, post, true), entered::waiting);
+  reader_request r;
+  wait_for_column(b, r, b.fleet.columns().intern("kv"));
   b.fleet.signals("A0", {{"kv", 0.5, 0}}, "");
   b.deliver_all();
   const int before = r.runs;
@@ -90,11 +93,7 @@ TEST(queue, what_an_attempt_tells_of_its_agent_rechecks_the_gates_that_read_it) 
     request t0(b);
     t0.enter();
     reader_request r;
-    r.kv = b.fleet.columns().find(column);
-    ASSERT_NE(r.kv, 0u) << column;
-    r.line = &b.line("m");
-    auto post = [&](std::function<void()> f) { b.wakes.push_back(std::move(f)); };
-    ASSERT_EQ(r.line->enter(r.t, r, {}, 1, post, true), entered::waiting) << column;
+    wait_for_column(b, r, b.fleet.columns().find(column));
     const auto who = b.agent("A0");
     b.fleet.record_outcome(*who, {.generation = who->generation(), .success = false, .rtt_ms = 5, .input_tokens = 0, .output_tokens = 0,
                                   .request_id = {}, .kind = fleet::request_kind::chat});
@@ -126,10 +125,7 @@ TEST(queue, a_slot_that_is_taken_lets_in_who_waits_for_an_agent_to_be_busy_enoug
   request t0(b, "m", {"A0"});
   t0.enter();
   crowd_request r;
-  r.kv = b.fleet.kernel().capacity_utilization;
-  r.line = &b.line("m");
-  auto post = [&](std::function<void()> f) { b.wakes.push_back(std::move(f)); };
-  ASSERT_EQ(r.line->enter(r.t, r, {}, 1, post, true), entered::waiting);
+  wait_for_column(b, r, b.fleet.kernel().capacity_utilization);
   request t1(b, "m", {"A1"});
   t1.enter();
   ASSERT_EQ(t1.agent(), "A1");

@@ -105,7 +105,7 @@ TEST(key_entry, what_is_wrong_is_named_by_its_field_and_never_shows_a_hash) {
       {entry_text(R"("when_parallel_full":"drop",)"), "when_parallel_full: \"drop\" is no choice; use reject or wait"}};
   for (const auto &[text, want] : cases) {
     EXPECT_EQ(why(text), want) << text;
-    EXPECT_THAT(why(text), Not(HasSubstr(hash.substr(0, 8)))) << text;
+    EXPECT_THAT(why(text), Not(HasSubstr(key_hash.substr(0, 8)))) << text;
     EXPECT_THAT(why(text), Not(HasSubstr("sk-secret"))) << text;
   }
   for (const char *share : {"0", "0.40", "0.64", "1"}) EXPECT_EQ(why(entry_text(std::string("\"max_occupancy_share\":") + share + ",")), "accepted") << share;

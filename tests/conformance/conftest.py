@@ -1,6 +1,5 @@
 """The stack of the end-to-end tests, with engines, clients and cables made by hand (raw.py, cable.py)."""
 import importlib.util
-import json
 import pathlib
 import sys
 
@@ -46,13 +45,8 @@ def answered(stack, status):
 
 def audit_of(stack, client):
     """The audit line of the request that a client made, found by the id in its answer."""
-    wanted, path = client.fields["x-request-id"], stack.folder / "audit.jsonl"
-
-    def lines():
-        written = path.read_text().rpartition("\n")[0].splitlines()
-        return [entry for entry in map(json.loads, written) if entry["request_id"] == wanted]
-
-    found = wait_for(f"the audit line of {wanted}", lines)
+    wanted = client.fields["x-request-id"]
+    found = wait_for(f"the audit line of {wanted}", lambda: [entry for entry in stack.audit() if entry["request_id"] == wanted])
     assert len(found) == 1, found
     return found[0]
 

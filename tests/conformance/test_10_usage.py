@@ -93,11 +93,10 @@ def test_what_the_router_asks_for_itself_is_counted_and_not_shown(stack, engines
     assert tokens(stack, agent) == (11, 7)
 
 
-def audit_lines(path, ended, count=1):
+def audit_lines(stack, ended, count=1):
     """Those of requests for an engine that ended so; the admin API's own are there earlier."""
     def there():
-        written = path.read_text().rpartition("\n")[0].splitlines() if path.exists() else []
-        found = [entry for entry in map(json.loads, written) if entry["ended"] == ended and entry["model"]]
+        found = [entry for entry in stack.audit() if entry["ended"] == ended and entry["model"]]
         return found if len(found) >= count else None
 
     return wait_for("it is in the audit", there)
@@ -109,7 +108,6 @@ def test_a_client_that_leaves_early_is_charged_for_what_was_counted(stack, engin
     Naive variants: usage comes at the end or not at all, so who leaves before it pays nothing; the estimate counts the frames' bytes.
     """
     text = "forty bytes of text, letters and spaces."
-    audit = stack.folder / "audit.jsonl"
 
     def answer(chat):
         chat.send(SSE)
@@ -118,12 +116,12 @@ def test_a_client_that_leaves_early_is_charged_for_what_was_counted(stack, engin
         chat.wait_gone()
 
     engine = engines(answer)
-    stack.start_router("--audit-log-path", str(audit))
+    stack.start_router()
     stack.start_agent(engine)
     client = Client(stack, stream=True)
     assert client.until(lambda c: c.payload.count(text.encode()) == 50)
     client.leave()
-    (line,) = audit_lines(audit, "client_gone")
+    (line,) = audit_lines(stack, "client_gone")
     assert line["status_code"] == 499 and line["estimated"] is True
     assert 50 * 40 // 8 <= line["output_tokens"] <= 50 * 40 // 2, line
     assert 0 < line["input_tokens"] < 100, line
@@ -131,13 +129,12 @@ def test_a_client_that_leaves_early_is_charged_for_what_was_counted(stack, engin
 
 def test_usage_that_was_told_is_not_marked_as_estimated(stack, engines):
     """Naive variant: the counted value always wins, or the mark is never set."""
-    audit = stack.folder / "audit.jsonl"
     engine = engines(streams(ROLE, say("many words that would count as more"), STOP, USAGE, DONE))
-    stack.start_router("--audit-log-path", str(audit))
+    stack.start_router()
     stack.start_agent(engine)
     ask(stack, stream=True, **ASKED)
     engine.answer = streams(ROLE, say("many words that would count as more"), STOP, DONE)  # an engine that does not do what it is asked
     ask(stack, stream=True, **ASKED)
-    told, counted = audit_lines(audit, "completed", 2)
+    told, counted = audit_lines(stack, "completed", 2)
     assert (told["input_tokens"], told["output_tokens"], told["estimated"]) == (11, 7, False)
     assert counted["estimated"] is True and counted["output_tokens"] > 0

@@ -142,16 +142,16 @@ def test_before_content_too_and_then_another_is_asked(stack, engines):
 
 
 def test_a_slow_stream_with_content_is_not_idle(stack, engines):
-    """A word every half second under a limit of one, for longer than three of them, pings between. Naive variants: the limit holds for
+    """A word every 0.3 s under a limit of one second, for longer than three of them, pings between. Naive variants: the limit holds for
     the whole stream; or one ping makes it idle.
     """
-    words = [say(str(i)) for i in range(7)]
+    words = [say(str(i)) for i in range(12)]
 
     def answer(chat):
         chat.send(SSE)
         for word in words:
             chat.chunk(word)
-            chat.wait_gone(0.5, meanwhile=lambda: chat.chunk(PING))
+            chat.wait_gone(0.3, meanwhile=lambda: chat.chunk(PING))
         chat.chunk(STOP + DONE)
         chat.last_chunk()
         return True

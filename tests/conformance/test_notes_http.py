@@ -149,7 +149,7 @@ def test_running_out_of_descriptors_stops_nothing_that_runs(simple):
     """
     with httpx.Client() as kept:
         assert kept.get(simple.url + "/health").status_code == 200
-        used = len(os.listdir(f"/proc/{simple.router.pid}/fd"))
+        used = simple.router.descriptors()
         resource.prlimit(simple.router.pid, resource.RLIMIT_NOFILE, (used + 20, 4096))
         clients = []
         for _ in range(200):

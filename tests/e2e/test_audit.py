@@ -22,25 +22,19 @@ ID = "0b5f6c1e-aaaa-4000-8000-{:012d}"
 KEY = "sk-hivenet-acme-key-of-the-end-to-end-tests"
 
 
-def lines(path):
-    text = path.read_text() if path.exists() else ""
-    assert text == "" or text.endswith("\n")
-    return [json.loads(line) for line in text.splitlines()]
-
-
 class Trail:
-    def __init__(self, path):
-        self.path = path
+    def __init__(self, stack):
+        self.stack, self.path = stack, stack.folder / "audit.jsonl"
 
     def of(self, request_id):
-        found = wait_for(f"audit line of {request_id}", lambda: [l for l in lines(self.path) if l["request_id"] == request_id])
+        found = wait_for(f"audit line of {request_id}", lambda: [l for l in self.stack.audit() if l["request_id"] == request_id])
         assert len(found) == 1
         return found[0]
 
 
 @pytest.fixture
 def trail(simple):
-    simple.trail = Trail(simple.folder / "audit.jsonl")
+    simple.trail = Trail(simple)
     return simple
 
 
@@ -93,8 +87,8 @@ def test_every_way_to_end_has_its_line(trail):
         expect(line, status_code=status, error_code=code, model=model, ended=ended, level="info" if status < 400 else "error", input_tokens=0,
                output_tokens=0, agent_id=trail.agent.peer_id if number == 7 else "")
         expect(line, tenant_id="" if number in (4, 6, 11) else "default")
-    assert wait_for("the admin's line", lambda: [l for l in lines(trail.trail.path) if l["tenant_id"] == "admin"])
-    assert not {ID.format(8), ID.format(9)} & {l["request_id"] for l in lines(trail.trail.path)}
+    assert wait_for("the admin's line", lambda: [l for l in trail.audit() if l["tenant_id"] == "admin"])
+    assert not {ID.format(8), ID.format(9)} & {l["request_id"] for l in trail.audit()}
 
 
 def test_a_head_that_never_became_a_request_has_a_line_too(trail):
@@ -124,7 +118,7 @@ def test_a_stream_is_written_when_it_is_over_with_its_real_tokens(trail):
     with httpx.stream("POST", trail.url + "/v1/chat/completions", json=body, headers=request_id(1), timeout=10) as answer:
         data = answer.iter_lines()
         next(data)
-        assert not [l for l in lines(trail.trail.path) if l["request_id"] == ID.format(1)]
+        assert not [l for l in trail.audit() if l["request_id"] == ID.format(1)]
         for _ in data:
             pass
     line = trail.trail.of(ID.format(1))
@@ -171,7 +165,7 @@ def test_a_deadline_names_the_agent_in_flight(stack):
     agent = stack.start_agent(stack.engine)
     stack.engine.faults(first_token_ms=5000)
     assert stack.chat(headers=request_id(1)).status_code == 504
-    expect(Trail(stack.folder / "audit.jsonl").of(ID.format(1)), status_code=504, error_code="request_timeout", ended="deadline",
+    expect(Trail(stack).of(ID.format(1)), status_code=504, error_code="request_timeout", ended="deadline",
            agent_id=agent.peer_id, input_tokens=0, output_tokens=0)
 
 
@@ -181,7 +175,7 @@ def test_tenant_and_key_stand_in_the_line_and_the_key_does_not(stack):
     (stack.folder / "auth.yaml").write_text(f"api:\n  mode: api-key\n  keys: [{{key_hash: {digest}, metadata: {{name: n, owner: acme}}, models: [sim-model]}}]\n")
     stack.start_router("--auth-config-file", stack.folder / "auth.yaml")
     stack.start_agent(stack.engine)
-    trail = Trail(stack.folder / "audit.jsonl")
+    trail = Trail(stack)
     bearer = {"Authorization": f"Bearer {KEY}"}
     stack.chat(headers={**request_id(1), **bearer})
     stack.chat(headers={**request_id(2), **bearer}, model="another")
@@ -201,11 +195,11 @@ def test_a_forwarded_address_counts_only_from_a_trusted_proxy(stack):
     stack.start_router()
     forged = {"X-Forwarded-For": "203.0.113.9", "X-Real-IP": "203.0.113.9"}
     httpx.get(stack.url + "/v1/models", headers={**request_id(1), **forged})
-    expect(Trail(stack.folder / "audit.jsonl").of(ID.format(1)), source_ip="127.0.0.1")
+    expect(Trail(stack).of(ID.format(1)), source_ip="127.0.0.1")
     stack.router.stop()
     stack.start_router("--trusted-proxies", "127.0.0.0/8,10.0.0.0/8")
     httpx.get(stack.url + "/v1/models", headers={**request_id(2), "X-Forwarded-For": "6.6.6.6, 203.0.113.9, 10.1.2.3"})
-    expect(Trail(stack.folder / "audit.jsonl").of(ID.format(2)), source_ip="203.0.113.9")
+    expect(Trail(stack).of(ID.format(2)), source_ip="203.0.113.9")
 
 
 def test_rotation_by_rename_and_signal_by_copytruncate_and_by_deletion_loses_no_line(trail):
@@ -226,14 +220,14 @@ def test_rotation_by_rename_and_signal_by_copytruncate_and_by_deletion_loses_no_
         trail.router.child.send_signal(signals)
         wait_for("reopened", lambda: opened() == before + 1)
         ask()
-        assert [l["request_id"] for l in lines(path)] == [ID.format(number)]
+        assert [l["request_id"] for l in trail.audit(path)] == [ID.format(number)]
     os.truncate(path, 0)
     ask()
-    assert [l["request_id"] for l in lines(path)] == [ID.format(number)]
+    assert [l["request_id"] for l in trail.audit(path)] == [ID.format(number)]
     path.unlink()
     old.unlink()
     ask()
-    assert [l["request_id"] for l in lines(path)] == [ID.format(number)]
+    assert [l["request_id"] for l in trail.audit(path)] == [ID.format(number)]
     assert trail.metric("hivenet_router_audit_lines_dropped_total") == 0
     assert "policy loaded" not in trail.router.log(), "SIGHUP found no policy file to load"
 
@@ -260,7 +254,8 @@ def test_the_last_lines_are_written_before_the_router_ends(trail):
     for number in range(1, 30):
         httpx.get(trail.url + "/v1/models", headers=request_id(number))
     assert trail.router.stop() == 0
-    assert len(lines(trail.trail.path)) >= 29
+    text = trail.trail.path.read_text()
+    assert text.endswith("\n") and len([json.loads(line) for line in text.splitlines()]) >= 29
 
 
 def test_no_file_means_stdout_and_required_means_no_start(stack):

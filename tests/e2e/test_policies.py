@@ -262,15 +262,17 @@ def test_attempts_and_the_wait_are_counted_in_answers_and_in_the_audit_log(stack
 
     first = asked(1, messages=[{"role": "user", "content": "x" * 320}])
     assert (first["input_estimate"], first["attempts"], first["queue_ms"]) == (100, 1, 0)
-    good.faults(first_token_ms=600)
-    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+    good.faults(first_token_ms=2000)
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
         held = pool.submit(asked, 2)
         wait_for("the slot is taken", lambda: good.state()["running"] == 1)
         begin = time.monotonic()
-        waited = asked(3)
+        third = pool.submit(asked, 3)
+        wait_for("it waits", lambda: stack.admin("/admin/health").json()["waiting_capacity"] == 1)
+        good.faults(first_token_ms=0)
+        waited = third.result()
         assert 0 < waited["queue_ms"] <= (time.monotonic() - begin) * 1e3 and waited["attempts"] == 1
         assert held.result()["queue_ms"] == 0
-    good.faults(first_token_ms=0)
     bad.faults(status=500)
     stack.start_agent(bad, "--capacity", "1", identity="bad.key")
     lines = [asked(number) for number in range(4, 14)]

@@ -98,7 +98,7 @@ def test_a_failing_engine_is_left_for_a_good_one(stack):
 
 def test_a_fleet_of_full_engines_does_not_get_each_request_from_every_agent(stack):
     """Naive variant: an engine's 429 is free, so that each request is forwarded once to every agent just when nobody can take it."""
-    engines, agents = start_fleet(stack, 6, router_args=("--retry-budget", "0", "--retry-budget-min", "1"))
+    engines, agents = start_fleet(stack, 6, router_args=("--retry-budget", "0", "--retry-budget-min", "1", "--retry-delay", "100ms"))
     for engine in engines:
         engine.faults(status=429)
     with concurrent.futures.ThreadPoolExecutor(16) as pool:
