@@ -33,7 +33,7 @@ gateway::admin_answer answer_of(int status, const boost::json::object &body) {
 gateway::admin_answer refusal(int status, std::string_view words) {
   gateway::admin_answer a;
   a.status = status;
-  a.body = "{\"error\":" + gateway::json_quote(words) + "}";
+  a.body = gateway::plain_error_body(words);
   return a;
 }
 

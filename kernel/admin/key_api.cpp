@@ -81,7 +81,7 @@ void key_api::one(const admin_request &request, const std::string &id, const rep
   if (absent(reply)) return;
   const std::string trimmed(trim(id));
   if (const status s = tenancy::check_key_id(trimmed); !s) return reply(refusal(s));
-  // Before anything tells of it: a key that was typed for its id is a secret.
+  // Of a question; a change with a key for an id is refused before this, whatever it is about (api.cpp).
   if (registry_->keys()->find(sha256(trimmed)) != nullptr)
     return reply(refusal(fail(errc::invalid, "that is a client key and no id; name the entry by its id, and exchange the key: it stood in a path")));
   if (request.method == "PUT") return put(request, trimmed, reply);

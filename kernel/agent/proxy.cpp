@@ -20,12 +20,6 @@ bool names_events(std::string_view type) {
   return false;
 }
 
-// Of the routes that an operator allows nobody knows what their events mean.
-bool knows_events_of(std::string_view target) {
-  const auto paths = config::built_in_engine_paths();
-  return std::find(paths.begin(), paths.end(), target.substr(0, target.find('?'))) != paths.end();
-}
-
 // Whether the text of a 200 is worth asking the adapter about. Some engines always write "error": null.
 bool may_tell_of_error(std::string_view json) {
   constexpr std::string_view word = "\"error\"", blank = " \t\r\n";
@@ -68,7 +62,7 @@ class proxied_request final : public link::agent_stream_events, private http::ca
       : owner_(owner),
         stream_(stream),
         buffered_head_(request.buffered_head),
-        knows_events_(knows_events_of(request.target)),
+        knows_events_(config::is_built_in_engine_path(request.target)),
         of_router_(in_flight_of_router),
         release_at_head_(release_at_head),
         slot_freed_(std::move(slot_freed)) {
@@ -261,7 +255,7 @@ class proxied_request final : public link::agent_stream_events, private http::ca
   proxy &owner_;
   link::agent_stream &stream_;
   const bool buffered_head_;
-  const bool knows_events_;
+  const bool knows_events_;  // of the routes that an operator allows nobody knows what their events mean
   std::atomic<uint32_t> &of_router_;
   const bool release_at_head_;
   bool freed_ = false;

@@ -32,8 +32,8 @@ struct slot_count {
 struct proxy_options {
   uint64_t http_timeout_ns = 120 * ns_per_s;
   uint64_t max_answer_bytes = 64ull << 20;  // of one that is no event stream; 0 = no limit
-  size_t buffered_answer_bytes = 8 << 20;   // a held head goes out at the latest when so much has come
-  size_t error_body_bytes = 64 * 1024;
+  size_t buffered_answer_bytes = 8 << 20;   // of a buffered chat: its held head goes out at the latest when so much has come
+  size_t error_body_bytes = 64 * 1024;      // of an error that is passed on, and of other JSON that is held to be judged
   std::vector<config::allowed_route> extra_routes;
 };
 

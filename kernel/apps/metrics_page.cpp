@@ -1,6 +1,6 @@
 #include "apps/metrics_page.hpp"
 
-#include "base/json_text.hpp"
+#include "gateway/error.hpp"
 
 namespace hive::apps {
 
@@ -16,9 +16,7 @@ void metrics_page::on_request(http::exchange &exchange) {
 }
 
 std::string metrics_page::refusal_body(int, std::string_view what) {
-  std::string out = R"({"error":)";
-  append_json_string(out, what);
-  return out + "}";
+  return gateway::plain_error_body(what);
 }
 
 }  // namespace hive::apps

@@ -1,4 +1,4 @@
-// Judging policy files without a router: every problem of every file, as it would be judged at the start.
+// Judging policy files without a router: every problem of every file, as it would be judged at the start; and the command `policy`.
 #pragma once
 
 #include <string>
@@ -15,8 +15,9 @@ namespace hive::apps {
 routing::policy_set judge_policies(const routing::policy_files &, bool strict, plugins::component_registry &,
                                    const known_providers &, std::vector<status> &problems, std::vector<std::string> &warnings);
 
-// `hivenet-router policy check PATH [FLAGS]`, without the first word; PATH is a file or a folder, FLAGS are those of the router.
-// `hivenet-router policy limits ...` goes to limits_command. The exit code: 0 all is well (there may be warnings), 1 there are problems, each printed, 2 the command itself is wrong.
+// `hivenet-router policy ...`, without the first word. `check PATH [FLAGS]`: PATH is a file or a folder, FLAGS are those of the
+// router; the exit code is 0 when all is well (there may be warnings), 1 when there are problems, each printed, 2 when the command
+// itself is wrong. `limits ...`: limits_command.hpp.
 int policy_command(const std::vector<std::string> &words);
 
 }  // namespace hive::apps

@@ -20,7 +20,7 @@ inline uint64_t now_ns() {
 }
 
 // A limit of which 0 means off, as something that can be added to a time and never comes: a hundred years.
-constexpr uint64_t or_never(uint64_t limit_ns) { return limit_ns == 0 ? ns_per_s * 3600 * 24 * 36'500 : limit_ns; }
+constexpr uint64_t or_never(uint64_t limit_ns) { return limit_ns == 0 ? 36'500 * ns_per_day : limit_ns; }
 
 inline uint64_t unix_ms() {
   timespec t;
@@ -41,6 +41,11 @@ class system_clock_source final : public clock_source {
   uint64_t now() const override { return now_ns(); }
   uint64_t wall_ms() const override { return unix_ms(); }
 };
+
+inline const clock_source &system_clock() {
+  static const system_clock_source clock;
+  return clock;
+}
 
 class manual_clock final : public clock_source {
  public:

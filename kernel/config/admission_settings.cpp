@@ -1,19 +1,9 @@
 // Settings of admission: how much of a model's budget is given away, and who waits for it. Environment names are those of the Go
 // product (routing sheet section 1).
-#include <charconv>
-
 #include "base/clock.hpp"
 #include "config/router_settings.hpp"
 
 namespace hive::config {
-
-std::optional<double> share_of(const std::string &text) {
-  double value = 0;
-  const char *const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc() || stop != end || !(value >= 0 && value <= 1)) return std::nullopt;
-  return value;
-}
 
 namespace {
 

@@ -98,9 +98,13 @@ result<allowed_route> parse_allowed_route(std::string_view text) {
 
 status is_allowed_route(const std::string &text) { return parse_allowed_route(text).why(); }
 
+bool is_built_in_engine_path(std::string_view path) {
+  return std::find(built_in.begin(), built_in.end(), path.substr(0, path.find('?'))) != built_in.end();
+}
+
 bool engine_path_allowed(std::string_view path, std::span<const allowed_route> told) {
   path = path.substr(0, path.find('?'));
-  return std::find(built_in.begin(), built_in.end(), path) != built_in.end() ||
+  return is_built_in_engine_path(path) ||
          std::any_of(known.begin(), known.end(), [&](const known_route &k) { return k.engine_path == path; }) ||
          std::any_of(told.begin(), told.end(), [&](const allowed_route &r) { return r.engine_path == path; });
 }

@@ -20,6 +20,7 @@ struct allowed_route {
 
 // Engine paths of the built-in routes.
 std::span<const std::string_view> built_in_engine_paths();
+bool is_built_in_engine_path(std::string_view path);  // the query is not part of it
 
 // NAME or NAME=CAPABILITY, NAME being the path after /v1/. A name that this program knows needs no capability; any other needs
 // one. Refused: what is no path, a built-in route, an engine's control path.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 #include <thread>
 
 #include "base/clock.hpp"
@@ -9,6 +10,14 @@
 #include "config/secret.hpp"
 
 namespace hive::config {
+
+std::optional<double> share_of(const std::string &text) {
+  double value = 0;
+  const char *const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || stop != end || !(value >= 0 && value <= 1)) return std::nullopt;
+  return value;
+}
 namespace {
 
 status is_ip(const std::string &text) {

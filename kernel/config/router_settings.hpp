@@ -125,8 +125,8 @@ void add_rows(table &, router_settings &);
 void finish(const table &, router_settings &, std::vector<status> &problems, std::vector<std::string> &warnings,
             const std::string &program_version = {});
 
-void add_quota_rows(table &, router_settings &);  // quota_settings.cpp
 std::optional<double> share_of(const std::string &text);  // a number from 0 to 1, and nothing else
+void add_quota_rows(table &, router_settings &);  // quota_settings.cpp
 // Their part in admission_settings.cpp.
 void add_admission_rows(table &, router_settings &);
 void resolve_admission(router_settings &);

@@ -35,7 +35,7 @@ class latency_columns {
   }
   const double *const *table(request_kind k) const { return kinds_[index_of(k)].table.data(); }
 
-  // Calls set(column, cell, value) for each cell of the row.
+  // Calls set(column, cell, value) for each cell of the row, column by column: equal notes in a row are one entry of the journal.
   template <class F>
   void write(uint32_t index, const latency_values &from, const kernel_columns &kernel, F &&set) {
     for (const request_kind k : all_kinds) {

@@ -14,11 +14,6 @@ namespace {
 constexpr double missing = std::numeric_limits<double>::quiet_NaN();
 constexpr uint64_t never_expires = never_ns;
 
-const clock_source &system_clock() {
-  static const system_clock_source clock;
-  return clock;
-}
-
 // Two NaNs are the same value.
 bool same_value(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
 

@@ -136,12 +136,12 @@ class pool {
   uint32_t free_slots() const { return free_; }         // on usable agents
   uint32_t members() const;
   std::optional<uint32_t> index_of(const agent &) const;  // empty = it has left
-  const row_journal &changes() const { return changes_; }  // rows with a value written
+  const row_journal &changes() const { return changes_; }  // rows with a value written in a column that is followed
   // For how long there were members and none published a value of it; 0 for the kernel's own.
   uint64_t quiet_ns(hive_column id, uint64_t now_ns) const;
   // Takes one slot of that agent: false when it filled up meanwhile (its row is then refreshed, and the agent's `rejected`
-  // counts it). The other pools of the
-  // agent are visited by whoever made the lease, after the lock is dropped (lease.hpp). Call inside a pool_section.
+  // counts it). The other pools of the agent are visited by whoever made the lease, after the lock is dropped (lease.hpp). Call
+  // inside a pool_section.
   // `tokens`: an estimate of what the request will use, in the agent's active_tokens until the lease, which is told of them, ends.
   bool take(uint32_t index, uint64_t tokens = 0);
   // A selection found these full, one byte a slot, 0 or 1: counted as `rejected` of their agents at the next sweep.
@@ -157,7 +157,7 @@ class pool {
   void refresh(const agent &);
   // The same for the success rates, consecutive_failures, srtt_ms and rttvar_ms; coalesced as write is.
   void refresh_outcome(const agent &);
-  // Writes one signal; sampled_ns 0 = live. Coalesces wake-ups of gate-relevant columns to one per 100 ms.
+  // Writes signals; sampled_ns 0 = live. Coalesces wake-ups of gate-relevant columns to one per 100 ms.
   void write(const agent &, std::span<const column_write>, uint64_t stale_after_ns);
   void write(const agent &who, hive_column id, double value, uint64_t sampled_ns, uint64_t stale_after_ns) {
     const column_write one{id, value, sampled_ns};

@@ -1,5 +1,5 @@
-// Which rows of a pool had which value written lately, so that who keeps something per row brings up to date those alone and
-// not ten thousand. Guarded by the pool's lock. Membership is told by the pool's epoch, not here.
+// Which rows of a pool had which value written lately, of the columns that somebody follows, so that who keeps something per row
+// brings up to date those alone and not ten thousand. Guarded by the pool's lock. Membership is told by the pool's epoch, not here.
 #pragma once
 
 #include <array>

@@ -48,6 +48,8 @@ std::string json_quote(std::string_view text) {
   return out;
 }
 
+std::string plain_error_body(std::string_view words) { return "{\"error\":" + json_quote(words) + "}"; }
+
 api_error make_error(std::string_view code, std::string message, std::string_view source, uint64_t retry_after_s) {
   const auto it = std::find_if(statuses.begin(), statuses.end(), [&](const auto &row) { return row.first == code; });
   api_error error;

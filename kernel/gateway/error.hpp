@@ -34,5 +34,6 @@ std::string error_body(const api_error &, dialect, std::string_view request_id);
 std::string error_event(const api_error &, dialect, std::string_view request_id);
 
 std::string json_quote(std::string_view text);  // invalid UTF-8 is replaced
+std::string plain_error_body(std::string_view words);  // {"error":"words"}: of /admin and of the listener for metrics
 
 }  // namespace hive::gateway

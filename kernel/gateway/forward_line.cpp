@@ -4,15 +4,6 @@
 
 namespace hive::gateway {
 
-namespace {
-
-const clock_source &line_clock() {
-  static const system_clock_source clock;
-  return clock;
-}
-
-}  // namespace
-
 struct forward_waiter::ticket : std::enable_shared_from_this<ticket> {
   loop *home = nullptr;
   forward_waiter *owner = nullptr;      // null once the owner has gone; owner's loop only
@@ -23,7 +14,7 @@ struct forward_waiter::ticket : std::enable_shared_from_this<ticket> {
 };
 
 forward_line::forward_line(size_t slots, size_t queue_size, uint64_t place_wait_ns, const clock_source *clock)
-    : slots_(slots), queue_size_(queue_size), place_wait_ns_(place_wait_ns), clock_(clock != nullptr ? *clock : line_clock()) {}
+    : slots_(slots), queue_size_(queue_size), place_wait_ns_(place_wait_ns), clock_(clock != nullptr ? *clock : system_clock()) {}
 
 forward_waiter::~forward_waiter() {
   if (line_ == nullptr) return;

@@ -13,14 +13,14 @@ api_error unauthorized(tenancy::denial why) {
 }
 
 api_error too_many_failures(uint64_t wait_s) {
-  return make_error("rate_limit_exceeded", "too many failed authentications from this address; this request's key was not looked at",
+  return make_error(tenancy::over_rate, "too many failed authentications from this address; this request's key was not looked at",
                     "router", wait_s);
 }
 
 std::optional<api_error> model_refusal(const tenancy::client_key &key, std::string_view model) {
   if (key.may_use(model)) return std::nullopt;
   const std::string name = "'" + std::string(model) + "'";
-  if (key.per_model_quota) return make_error("rate_limit_exceeded", "this key has no quota for the model " + name, "router",
+  if (key.per_model_quota) return make_error(tenancy::over_rate, "this key has no quota for the model " + name, "router",
                                              tenancy::no_quota_retry_s);
   return make_error("model_forbidden", "this key may not use the model " + name);
 }

@@ -69,8 +69,9 @@ class admin_relay final : public http::responder, private loop_timer {
   void on_body_failed(http::body_error why) override {
     admin_answer answer;
     answer.status = why == http::body_error::too_large ? 413 : why == http::body_error::timed_out ? 408 : 400;
-    answer.body = why == http::body_error::too_large ? "{\"error\":\"request body too large: the limit is " + std::to_string(most_body_bytes_ >> 20) + " MiB\"}"
-                                                     : std::string("{\"error\":\"the request body could not be read\"}");
+    answer.body = plain_error_body(why == http::body_error::too_large
+                                       ? "request body too large: the limit is " + std::to_string(most_body_bytes_ >> 20) + " MiB"
+                                       : "the request body could not be read");
     finish(answer);
   }
 
@@ -102,14 +103,14 @@ class admin_relay final : public http::responder, private loop_timer {
   void on_timer() override {
     admin_answer answer;
     answer.status = 504;
-    answer.body = "{\"error\":\"the request's deadline has passed before the router could answer; the change may still be made\"}";
+    answer.body = plain_error_body("the request's deadline has passed before the router could answer; the change may still be made");
     finish(answer);
   }
 
   void refuse(const api_error &error) {
     admin_answer answer;
     answer.status = error.status;
-    answer.body = "{\"error\":" + json_quote(error.message) + "}";
+    answer.body = plain_error_body(error.message);
     answer.fields.emplace_back("Retry-After", std::to_string(error.retry_after_s));
     finish(answer);
   }

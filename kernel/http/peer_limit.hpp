@@ -1,5 +1,5 @@
-// How many connections one address may have, over all the servers of a program. Any thread; its lock is
-// held for a look into a map when a connection begins or ends.
+// How many connections one address may have, over all the servers of a program. Any thread; its lock is held for a look into a
+// map when a connection begins or ends.
 #pragma once
 
 #include <array>

@@ -133,7 +133,7 @@ result<component_description> describe_component(const hive_component *c, uint32
     return refuse(who + " has a table of calls that is too small: " + std::to_string(has) + " bytes, this host needs " + std::to_string(size));
   }
   if (const char *call = missing_call(*c)) return refuse(who + " lacks the required call \"" + call + "\"");
-  auto options = schema::parse(c->config_schema.len == 0 ? std::string_view("true") : std::string_view(c->config_schema.ptr, c->config_schema.len));
+  auto options = schema::parse(c->config_schema.len == 0 ? std::string_view("true") : view(c->config_schema));
   if (!options) return refuse("the configuration schema of " + who + ": " + options.why().text());
   if (auto st = options->check_defaults(); !st) return refuse("the configuration schema of " + who + ": " + st.text());
   d.options = std::move(*options);

@@ -101,7 +101,7 @@ class explained_step {
       const fleet::pool_row &row = pool_.row(i);
       if (!row.who) continue;
       rows_.push_back({row.who, row.info, i, row.active, row.capacity, row.standing, judged_.gate_of(i), false, {}});
-      for (const bound_rule &r : rules()) states_.push_back(step_.thresholds().judge(r, judged_.view(), sel_.request.now_ns, i));
+      for (const bound_rule &r : rules()) states_.push_back(threshold_rules::judge(r, judged_.view(), sel_.request.now_ns, i));
       if (rows_.back().gate == funnel_gate::none) candidates_.push_back(i);
     }
     ask();

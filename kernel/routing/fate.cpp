@@ -108,14 +108,14 @@ row_fate fates::of(uint32_t i) {
   if (gate != funnel_gate::exclude_if) return {gate, std::string(token_of(gate))};
   std::vector<std::string_view> fields = custom_violated(i);
   for (const bound_rule &r : step_.rules(sel_.kind))
-    if (step_.thresholds().judge(r, view_, sel_.request.now_ns, i).violated) fields.push_back(r.field);
+    if (threshold_rules::judge(r, view_, sel_.request.now_ns, i).violated) fields.push_back(r.field);
   return {gate, joined(std::move(fields))};
 }
 
 bool fates::passes(uint32_t i) {
   if (!step_.gates().empty()) ask_gates();
   for (const bound_rule &r : step_.rules(sel_.kind))
-    if (step_.thresholds().judge(r, view_, sel_.request.now_ns, i).violated) return false;
+    if (threshold_rules::judge(r, view_, sel_.request.now_ns, i).violated) return false;
   for (size_t g = 0; g < verdicts_.size(); ++g)
     if (verdicts_[g][i] & step_.gates()[g].mask) return false;
   return true;
@@ -135,7 +135,7 @@ void fates::ask_gates() {
   scan::open_slots(pool_.slot_states(), step_.fits(pool_, sel_.capability), space_.keep.data(), view_.count);
   for (const bound_rule &r : step_.rules(sel_.kind))
     for (uint32_t i = 0; i < view_.count; ++i)
-      space_.keep[i] &= static_cast<uint8_t>(!step_.thresholds().judge(r, view_, sel_.request.now_ns, i).violated);
+      space_.keep[i] &= static_cast<uint8_t>(!threshold_rules::judge(r, view_, sel_.request.now_ns, i).violated);
   view_.eligible = space_.keep.data();
   for (const custom_gate &g : step_.gates()) {
     const bool answered = ask_gate(g, sel_.request, view_, space_.verdicts.data());

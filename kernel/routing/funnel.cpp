@@ -119,7 +119,7 @@ bool fits_but_for_capacity(const fleet::pool &pool, step &s, const selection &se
   const hive_pool view = pool.view(sel.kind);
   const std::vector<bound_rule> &rules = s.rules(sel.kind);
   return std::none_of(rules.begin(), rules.end(), [&](const bound_rule &r) {
-    return s.thresholds().judge(r, view, sel.request.now_ns, index).violated;
+    return threshold_rules::judge(r, view, sel.request.now_ns, index).violated;
   });
 }
 

@@ -9,6 +9,7 @@
 #include "base/number_text.hpp"
 #include "base/text.hpp"
 #include "config/yaml.hpp"
+#include "plugins/text.hpp"
 #include "routing/scan.hpp"
 
 namespace hive::routing {
@@ -306,7 +307,7 @@ status reader::read_threshold(const yaml::node &n, const gate_field &field, bool
   if (operators == 0) return n.wrong(one);
   const hive_field &f = *field.field;
   const auto outside = [&](double v) { return f.min < f.max && (v < f.min || v > f.max); };
-  const std::string range = " lies outside " + shortest(f.min) + ".." + shortest(f.max) + " (" + std::string(f.unit.ptr, f.unit.len) + ")";
+  const std::string range = " lies outside " + shortest(f.min) + ".." + shortest(f.max) + " (" + plugins::text_of(f.unit) + ")";
   if (outside(t.limit)) warn(n.wrong(where + ": " + shortest(t.limit) + range + ", so the rule never or always holds"));
   if (const yaml::node *leave = present(n, "leave")) {
     auto limit = leave->as_number();

@@ -20,11 +20,6 @@ constexpr size_t most_spare = 256;       // states kept for tickets to come
 constexpr size_t most_tenants = 65536;  // beyond it idle ones are forgotten with their debt
 constexpr size_t columns = fleet::column_table::limit + 1;
 
-const clock_source &system_clock() {
-  static const system_clock_source clock;
-  return clock;
-}
-
 }  // namespace
 
 // Guarded by the pool's lock. `finder` and `life` change on the owner's loop only, which may so read them without it.

@@ -108,7 +108,7 @@ using post_fn = std::function<void(std::function<void()>)>;
 
 struct line_limits {
   size_t depth = 30;                     // --queue-depth; 0 = nobody waits
-  size_t bytes = 64u << 20;              // request bodies held by the waiting
+  size_t bytes = 64u << 20;              // --queue-bytes; request bodies held by the waiting
   bool tenant_fairness = false;
 };
 

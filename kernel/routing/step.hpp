@@ -51,8 +51,7 @@ class step {
   // remembers is not where it reads a latency.
   const std::vector<bound_rule> &rules(fleet::request_kind kind = fleet::request_kind::chat) const { return rules_[fleet::index_of(kind)]; }
   threshold_rules &thresholds() { return thresholds_; }       // those that hold alike for every kind of request
-  const threshold_rules &thresholds() const { return thresholds_; }
-  threshold_rules &thresholds(fleet::request_kind kind) { return by_kind_[fleet::index_of(kind)]; }   // the others
+  threshold_rules &thresholds(fleet::request_kind kind) { return by_kind_[fleet::index_of(kind)]; }   // of live columns, so without age
   const std::vector<custom_gate> &gates() const { return gates_; }
   instance &strategy() const { return *strategy_; }
   // Whether a change of the column, or only its rise, can change a verdict of this step.

@@ -35,7 +35,7 @@ void threshold_rules::add(bound_rule r) {
   rules_.push_back(std::move(r));
 }
 
-threshold_rules::state threshold_rules::judge(const bound_rule &r, const hive_pool &view, uint64_t now_ns, uint32_t index) const {
+threshold_rules::state threshold_rules::judge(const bound_rule &r, const hive_pool &view, uint64_t now_ns, uint32_t index) {
   state s;
   const double *column = hive_column_at(&view, r.column);
   const uint64_t *sampled = ages_of(view, r.column);

@@ -54,7 +54,7 @@ class threshold_rules {
     bool kept_out = false;     // since an earlier selection
     bool violated = false;
   };
-  state judge(const bound_rule &, const hive_pool &view, uint64_t now_ns, uint32_t index) const;
+  static state judge(const bound_rule &, const hive_pool &view, uint64_t now_ns, uint32_t index);
 
  private:
   void judge_row(const hive_pool &, uint64_t now_ns, uint32_t index);

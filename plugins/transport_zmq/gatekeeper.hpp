@@ -47,7 +47,7 @@ class gatekeeper {
   void accepted(int fd);
   void forget(int fd);
   void sweep();
-  // The next three with mutex_ held.
+  // Down to no_stranger_any_more: with mutex_ held.
   bool was_admitted(const connection_name &) const;
   bool worth_a_line(const std::string &site, uint64_t now);
   bool is_counted(const connection &) const;
