@@ -8,6 +8,7 @@
 
 #include "base/test_folder.hpp"
 #include "config/secret.hpp"
+#include "config/test_swapped_file.hpp"
 
 namespace hive::config {
 namespace {
@@ -99,6 +100,19 @@ TEST_F(secret_file, is_a_regular_file_or_refused_at_once) {
   ASSERT_EQ(::mkfifo(file_.c_str(), 0600), 0);
   for (const std::string &bad : {file_, std::string("/dev/zero"), folder_.path().string()})
     EXPECT_EQ(read_secrets(bad, 32).why().text(), bad + ": not a regular file");
+}
+
+// Naive variant: a file is opened for each look at it: its kind, its size, its text.
+TEST_F(secret_file, behind_a_link_that_is_renamed_meanwhile_is_the_one_or_the_other) {
+  const std::string secrets[] = {std::string(32, 'a'), std::string(40, 'b')};
+  const std::string texts[] = {"#" + std::string(40'000, 'x') + "\n" + secrets[0] + "\n", secrets[1] + "\n"};
+  swapped_file(texts).expect_whole([&](const std::string &path) {
+    const auto got = read_secrets(path, 32);
+    for (const int which : {0, 1})
+      if (got && *got == std::vector<std::string>{secrets[which]}) return which;
+    ADD_FAILURE() << (got ? std::to_string(got->size()) + " secrets" : got.why().text());
+    return -1;
+  });
 }
 
 TEST_F(secret_file, has_at_most_64_KiB) {

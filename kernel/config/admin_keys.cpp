@@ -21,10 +21,10 @@ admin_keys_read hash_admin_keys(std::vector<std::string> &texts, const std::stri
   admin_keys_read out;
   for (std::string &text : texts) {
     admin_key key;
-    std::string_view value = trim(text);
+    std::string_view value = trim_secret(text);
     if (value.starts_with(read_only_mark)) {
       key.read_only = true;
-      value = trim(value.substr(read_only_mark.size()));
+      value.remove_prefix(read_only_mark.size());
     }
     auto clean = clean_secret(value, source, min_admin_key);
     if (clean) {

@@ -16,7 +16,9 @@ namespace {
 constexpr size_t max_secret_file = 64 * 1024;
 constexpr std::string_view bom = "\xef\xbb\xbf";
 
-std::string_view strip(std::string_view text) {
+}  // namespace
+
+std::string_view trim_secret(std::string_view text) {
   for (;;) {
     const size_t before = text.size();
     text = trim(text);
@@ -26,10 +28,8 @@ std::string_view strip(std::string_view text) {
   }
 }
 
-}  // namespace
-
 result<std::string> clean_secret(std::string_view text, const std::string &source, size_t min_bytes) {
-  const std::string_view secret = strip(text);
+  const std::string_view secret = trim_secret(text);
   for (const char c : secret)
     if (c <= ' ' || c > '~')
       return fail(errc::invalid, "the secret holds a byte that is not printable ASCII, or a space; write it as one word", source);
@@ -49,7 +49,7 @@ result<std::vector<std::string>> secrets_of(std::string_view text, const std::st
   while (!text.empty()) {
     ++number;
     const size_t end = text.find('\n');
-    const std::string_view line = strip(text.substr(0, end));
+    const std::string_view line = trim_secret(text.substr(0, end));
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
     if (line.empty() || line.front() == '#') continue;
     auto one = clean_secret(line, file + ":" + std::to_string(number), min_bytes);

@@ -11,7 +11,10 @@ namespace hive::config {
 
 inline constexpr size_t min_shared_secret_bytes = 32;
 
-// White space and a BOM are trimmed; what remains must be printable ASCII without spaces. `source` names it in the error.
+// Without white space and BOMs at its ends.
+std::string_view trim_secret(std::string_view text);
+
+// What remains of it when it is trimmed must be printable ASCII without spaces. `source` names it in the error.
 result<std::string> clean_secret(std::string_view text, const std::string &source, size_t min_bytes);
 
 // One secret a line, the current one first; blank lines and lines starting with # are skipped; at least one.

@@ -147,6 +147,7 @@ TEST_F(settings, bad_variables_are_refused_by_name_and_unknown_ones_warned_about
       {"HIVENET_ROUTER_AUDIT_OVERFLOW", "wait", "\"wait\" is not one of drop, block"},
       {"HIVENET_ROUTER_AUDIT_BLOCK_LIMIT", "2h", "2h is out of range; it must be between 1ms and 1h"},
       {"HIVENET_ROUTER_OPENAI_BASE_URL", "api.openai.com", "\"api.openai.com\" is not an http:// or https:// URL; write one like http://localhost:8888"},
+      {"HIVENET_ROUTER_ADMIN_API_KEYS", "an-admin-key-with-a-\x7f", "the secret holds a byte that is not printable ASCII, or a space; write it as one word"},
       {"HIVENET_ROUTER_ANTHROPIC_API_KEY", "sk-1\r\nX-Other: 1", "the secret holds a byte that is not printable ASCII, or a space; write it as one word"}};
   for (const auto &[name, value, why] : bad) {
     env_[name] = value;
@@ -164,7 +165,7 @@ TEST_F(settings, bad_variables_are_refused_by_name_and_unknown_ones_warned_about
 }
 
 TEST_F(settings, keys_of_providers_are_trimmed_hidden_and_told_when_they_would_travel_in_the_clear) {
-  env_["HIVENET_ROUTER_OPENAI_API_KEY"] = " sk-secret\n";
+  env_["HIVENET_ROUTER_OPENAI_API_KEY"] = "\xef\xbb\xbf sk-secret\n";
   const auto got = load_router({"--print-config", "--openai-base-url", "http://cloud.example/v1"}, env_, "1.0");
   EXPECT_EQ(got.settings.openai_key, "sk-secret");
   EXPECT_EQ(got.settings.openai_url, "http://cloud.example/v1");
@@ -275,7 +276,7 @@ TEST_F(settings, without_an_address_only_a_router_with_keys_may_bind_every_inter
 }
 
 TEST_F(settings, admin_keys_are_trimmed_checked_and_never_the_shared_secret) {
-  env_["HIVENET_ROUTER_ADMIN_API_KEYS"] = " an-admin-key-of-more-than-32-bytes! , ,another-admin-key-of-32-bytes-too";
+  env_["HIVENET_ROUTER_ADMIN_API_KEYS"] = "\xef\xbb\xbf an-admin-key-of-more-than-32-bytes! , ,another-admin-key-of-32-bytes-too";
   const auto got = load_router({}, env_, "1.0");
   ASSERT_TRUE(got.run) << got.err;
   EXPECT_EQ(got.settings.admin_keys.size(), 2u);

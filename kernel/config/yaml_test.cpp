@@ -3,14 +3,11 @@
 #include <boost/json/serialize.hpp>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <atomic>
 #include <cstdio>
-#include <filesystem>
 #include <fstream>
-#include <thread>
 
 #include "base/test_folder.hpp"
+#include "config/test_swapped_file.hpp"
 
 namespace hive::config::yaml {
 namespace {
@@ -174,34 +171,16 @@ TEST(yaml, files_are_read_whole_and_only_if_regular) {
   EXPECT_EQ(parse_file(file, {.bytes = 2}).why().code(), errc::exhausted);
 }
 
-// As a mounted directory of a cluster is brought up to date: the link to it is renamed over. Naive variant: the file's size is
-// asked by name and its text read by name, so that the one is of the old file and the other of the new.
+// Naive variant: the size is asked by name and the text read by name, so that the one is of the old file and the other of the new.
 TEST(yaml, a_link_that_is_renamed_meanwhile_gives_one_text_or_the_other) {
-  const test_folder folder;
   const std::string texts[] = {"a: " + std::string(40'000, 'x') + "\n", "b: 1\n"};
-  for (const char *which : {"0", "1"}) {
-    std::filesystem::create_directory(folder.at(which));
-    std::ofstream(folder.at(which) + "/f.yaml") << texts[which[0] - '0'];
-  }
-  std::filesystem::create_symlink("0", folder.at("data"));
-  std::atomic<bool> over = false;
-  std::thread swapping([&] {
-    for (int i = 1; !over; ++i) {
-      std::filesystem::create_symlink(std::to_string(i % 2), folder.at("next"));
-      std::filesystem::rename(folder.at("next"), folder.at("data"));
-    }
+  swapped_file(texts).expect_whole([&](const std::string &path) {
+    const auto got = read_file(path);
+    for (const int which : {0, 1})
+      if (got && *got == texts[which]) return which;
+    ADD_FAILURE() << (got ? std::to_string(got->size()) + " bytes" : got.why().text());
+    return -1;
   });
-  int seen[2] = {};
-  for (int i = 0; i < 5000 || (i < 1'000'000 && std::min(seen[0], seen[1]) == 0); ++i) {
-    const auto got = read_file(folder.at("data") + "/f.yaml");
-    const bool whole = got && (*got == texts[0] || *got == texts[1]);
-    EXPECT_TRUE(whole) << (got ? std::to_string(got->size()) + " bytes" : got.why().text());
-    if (!whole) break;
-    ++seen[*got == texts[1]];
-  }
-  over = true;
-  swapping.join();
-  EXPECT_GT(std::min(seen[0], seen[1]), 0);
 }
 
 }  // namespace
