@@ -3,11 +3,27 @@
 
 #include <fstream>
 
+#include <fcntl.h>
 #include <lmdb.h>
 #include <signal.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+namespace {
+long told_file_system = 0;  // 0: what is true
+}
+
+// The backend's library finds this one first: a program's own symbols go before those of the C library.
+extern "C" __attribute__((visibility("default"))) int statfs(const char *path, struct statfs *out) noexcept {
+  const int fd = open(path, O_PATH | O_CLOEXEC);
+  if (fd < 0) return -1;
+  const int rc = fstatfs(fd, out);
+  close(fd);
+  if (told_file_system != 0) out->f_type = static_cast<decltype(out->f_type)>(told_file_system);
+  return rc;
+}
 
 namespace hive::conformance {
 namespace {
@@ -331,6 +347,20 @@ TEST_F(lmdb, opens_a_store_larger_than_its_bound_and_says_so) {
   ASSERT_EQ(s.log.size(), 1u);
   EXPECT_NE(s.log[0].find("max_map_size_mb"), std::string::npos);
   EXPECT_EQ(s.value("big"), std::string(6u << 20, 'v'));
+}
+
+// Naive variant: the file system is known and nobody is told.
+TEST_F(lmdb, warns_of_a_directory_on_a_network_file_system) {
+  for (const auto &[type, name] : {std::pair(0x6969L, "(NFS)"), std::pair(0xEF53L, "")}) {
+    told_file_system = type;
+    loaded_storage s("storage_lmdb", config(path));
+    ASSERT_EQ(s.open(), HIVE_OK) << s.words;
+    told_file_system = 0;
+    ASSERT_EQ(s.log.size(), *name != '\0' ? 1u : 0u);
+    if (s.log.empty()) continue;
+    for (const std::string &words : {path, std::string(name), std::string("use a local disk")})
+      EXPECT_NE(s.log[0].find(words), std::string::npos) << s.log[0];
+  }
 }
 
 TEST_F(lmdb, refuses_bounds_that_contradict_each_other_at_creation) {
