@@ -175,8 +175,8 @@ def test_running_out_of_descriptors_stops_nothing_that_runs(simple):
 
 
 def test_clients_cannot_take_the_descriptors_of_agents(stack):
-    """A router that may have 512 descriptors, 300 connections to its metrics and 600 clients: it stops accepting before none is left, and
-    an agent can still come.
+    """A router that may have 512 descriptors, 300 connections to its metrics, 300 to the listener of /admin and 600 clients: it stops
+    accepting before none is left, and an agent can still come.
 
     Naive variants: accept until it fails: then libzmq cannot accept either, its thread tries for ever on a whole core, and no agent
     can register; or what is kept from clients goes to a listener of the router's own.
@@ -186,7 +186,7 @@ def test_clients_cannot_take_the_descriptors_of_agents(stack):
     engine = stack.start_engine()
     stack.router = stack.keep(Process("router", [
         "prlimit", "--nofile=512:512", BIN / "hivenet-router", "--http-port", "127.0.0.1:0", "--metrics-port", "127.0.0.1:0",
-        "--link-listen", "127.0.0.1:0", "--disk-db-path", stack.folder / "db"], stack.folder,
+        "--admin-listen", "127.0.0.1:0", "--link-listen", "127.0.0.1:0", "--disk-db-path", stack.folder / "db"], stack.folder,
         {"HIVENET_ROUTER_JWT_SECRET": stack.secret, "HIVENET_ROUTER_ADMIN_API_KEYS": ADMIN_KEY}))
     said = stack.router.ready()
     stack.url, stack.link = "http://" + said["http"], said["link"][0]
@@ -204,8 +204,9 @@ def test_clients_cannot_take_the_descriptors_of_agents(stack):
         assert kept.get(stack.url + "/health").status_code == 200
         before = stack.router.descriptors()
         try:
-            crowd("metrics", 300)
-            wait_for("the listener of metrics has what it takes", lambda: stack.router.descriptors() >= before + 30)
+            for number, listener in enumerate(("metrics", "admin"), 1):
+                crowd(listener, 300)
+                wait_for(f"the listener of {listener} has what it takes", lambda: stack.router.descriptors() >= before + number * 30)
             crowd("http", 600)
             agent = stack.start_agent(engine, wait=False)
             wait_for("it registers", lambda: "registered with router" in agent.log(), limit=10)

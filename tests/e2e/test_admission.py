@@ -245,6 +245,19 @@ def test_tokens_a_minute_are_each_keys_and_only_where_the_model_is_serverless(st
     assert say(stack, max_tokens=1, headers=bearer(BETA)).status_code == 200
 
 
+def test_tokens_a_minute_are_one_over_all_workers(stack):
+    """Naive variant: each worker fills buckets of its own, and a key has as many times its limits."""
+    keys = auth_yaml(entry(ACME, "acme", "      quota: {input_tokens_per_minute: 100}\n"), entry(BETA, "beta", "      quota: {output_tokens_per_minute: 6}\n"))
+    start(stack, "mode: serverless\n", "--workers", "3", keys=keys)
+    for key, text in ((ACME, "x" * 288), (BETA, "hi")):  # 90 tokens in, 30 out: one request is all
+        began = time.monotonic()
+        seen = [say(stack, text, max_tokens=30, headers=bearer(key)).status_code for _ in range(24)]  # each over a connection of its own
+        refilled = int((time.monotonic() - began) / 10)
+        assert set(seen) == {200, 429} and 1 <= seen.count(200) <= 1 + refilled, seen
+    assert stack.metric("hivenet_router_admission_rejections_total", reason="b4_itpm") > 0
+    assert stack.metric("hivenet_router_admission_rejections_total", reason="b4_otpm") > 0
+
+
 def test_who_parks_goes_on_at_once_when_the_policy_changes(stack):
     """Naive variant: it waits out --admit-park-timeout by the bounds of before."""
     engine = start(stack, "admit_budget_tokens: 150\n", "--admit-fraction", "1", "--admit-park-timeout", "30s", engine_args=("--first-token-ms", "3000"))

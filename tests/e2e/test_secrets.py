@@ -245,6 +245,7 @@ WRONG_CONFIGS = {
     "the same admin key twice": ("hivenet-router", [], {"HIVENET_ROUTER_ADMIN_API_KEYS": f"{OTHER},{OTHER}"}, ""),
     "a short secret": ("hivenet-router", [], {"HIVENET_ROUTER_JWT_SECRET": "Zq7short"}, ""),
     "an odd secret": ("hivenet-router", [], {"HIVENET_ROUTER_JWT_SECRET": OTHER + "\x01"}, ""),
+    "an odd secret of an agent": ("hivenet-agent", [], {"HIVENET_ROUTER_AGENT_JWT_SECRET": OTHER + "\xfc"}, ""),
     "an odd provider key": ("hivenet-router", [], {"HIVENET_ROUTER_OPENAI_API_KEY": f"{OTHER} {OTHER}"}, ""),
     "a secret in the file": ("hivenet-router", ["--config", "FILE"], {}, f"jwt_secret: {OTHER}\n"),
     "admin keys that are no list": ("hivenet-router", ["--config", "FILE"], {}, f"admin_api_keys: {{a: {OTHER}}}\n"),
@@ -277,6 +278,7 @@ def test_a_mistake_in_the_configuration_is_told_without_the_secret(tmp_path, wha
     assert ran.returncode >= 0, "it does not crash"
     if way != ["--print-config"]:
         assert ran.returncode != 0 and ran.stderr, "and it is told"
+        assert "twice" in what or all(name.encode() in ran.stderr for name in env), "with the variable's name"
 
 
 def test_print_config_masks_every_secret_it_was_given(tmp_path):
