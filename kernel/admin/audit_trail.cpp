@@ -31,6 +31,7 @@ observe::audit_entry audit_entry_of(const gateway::request_record &r) {
   e.input_estimate = r.estimated_prompt_tokens;
   e.output_limit = r.declared_output_tokens;
   e.alias = r.alias;
+  e.denied = to_string(r.denied);
   return e;
 }
 

@@ -43,7 +43,7 @@ TEST(audit_trail, a_record_becomes_the_line_of_the_sheet) {
             R"("key_id":"a18dd697b3cd","model":"meta/llama","status_code":200,"latency_ms":1234,"input_tokens":11,"output_tokens":22,)"
             R"("agent_id":"12D3KooWagent","error_code":"","source_ip":"192.0.2.7","ts":"2026-11-30T01:53:20.123+01:00",)"
             R"("ended":"completed","estimated":false,"method":"POST","route":"/v1/chat/completions","step":"routing_policy","attempts":2,)"
-            R"("queue_ms":40,"stream":true,"input_estimate":14,"output_limit":64,"alias":""})"
+            R"("queue_ms":40,"stream":true,"input_estimate":14,"output_limit":64,"alias":"","denied":""})"
             "\n");
 }
 
@@ -59,6 +59,14 @@ TEST(audit_trail, who_left_is_499_and_a_deadline_names_the_agent_in_flight) {
   r.error_code = "request_timeout";
   EXPECT_THAT(line_of(r), HasSubstr(R"("agent_id":"12D3KooWagent","error_code":"request_timeout")"));
   EXPECT_THAT(line_of(r), HasSubstr(R"("level":"error")"));
+}
+
+TEST(audit_trail, who_was_not_let_in_has_the_reason) {
+  gateway::request_record r = chat();
+  r.status = 401;
+  r.how = gateway::ended::rejected_auth;
+  r.denied = tenancy::denial::disabled_key;
+  EXPECT_THAT(line_of(r), HasSubstr(R"("denied":"disabled_key"})"));
 }
 
 TEST(audit_trail, health_checks_and_preflights_are_not_audited) {

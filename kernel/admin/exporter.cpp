@@ -63,9 +63,12 @@ exporter::exporter(const std::string &version)
                                           {.1, .25, .5, 1, 2, 5, 10, 30, 60}, {"tenant_id", "key_id", "deployment_id", "model"})),
       agent_seconds_(metrics_.histograms("request_duration_seconds", "The same by agent", {.1, .25, .5, 1, 2, 5, 10, 30, 60},
                                          {"tenant_id", "peer_id", "model", "status_code"})) {
-  const observe::counter_family refused = metrics_.counters("auth_failures_total", "Requests answered 401", {"surface"});
-  auth_failed_client_ = refused.with({"client"});
-  auth_failed_admin_ = refused.with({"admin"});
+  const observe::counter_family refused = metrics_.counters("auth_failures_total", "Requests answered 401, by why nobody was let in", {"surface", "reason"});
+  for (size_t why = 1; why < tenancy::denials; ++why) {
+    const std::string_view reason = to_string(static_cast<tenancy::denial>(why));
+    auth_failed_client_[why] = refused.with({"client", reason});
+    auth_failed_admin_[why] = refused.with({"admin", reason});
+  }
   const observe::counter_family throttled = metrics_.counters("auth_throttled_total", "Requests answered 429 for the failed authentications of their address", {"surface"});
   auth_throttled_client_ = throttled.with({"client"});
   auth_throttled_admin_ = throttled.with({"admin"});
@@ -131,8 +134,8 @@ void exporter::on_finished(const gateway::request_record &r) {
   const char *method = method_label(r.method);
   active_of(method, r.started_as.empty() ? r.route : r.started_as).add(-1);
   seconds_of(method, r.route, r.status).observe(static_cast<double>(r.duration_ns) / static_cast<double>(ns_per_s));
-  if (r.status == 401 && r.how == gateway::ended::rejected_auth)
-    (r.started_as.empty() ? auth_failed_client_ : auth_failed_admin_).add();
+  if (r.denied != tenancy::denial::none)
+    (r.started_as.empty() ? auth_failed_client_ : auth_failed_admin_)[static_cast<size_t>(r.denied)].add();
   if (r.status == 429 && r.how == gateway::ended::rejected_auth && !r.inference)
     (r.started_as.empty() ? auth_throttled_client_ : auth_throttled_admin_).add();
   if (!r.inference) return;

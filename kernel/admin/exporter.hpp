@@ -2,6 +2,7 @@
 // process. Names and labels: observability sheet section 2. Counting is for any thread; expose is the control thread's.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <mutex>
 #include <string>
@@ -146,7 +147,8 @@ class exporter final : public gateway::telemetry, public providers::call_metrics
   observe::counter_family finished_, routed_, failed_, attempts_failed_, primary_, fallback_, provider_fallback_, exhausted_, reloads_;
   observe::histogram audit_write_seconds_;
   observe::counter_family auth_reloads_;
-  observe::counter auth_failed_client_, auth_failed_admin_, auth_throttled_client_, auth_throttled_admin_;
+  std::array<observe::counter, tenancy::denials> auth_failed_client_, auth_failed_admin_;
+  observe::counter auth_throttled_client_, auth_throttled_admin_;
   observe::counter_family tenant_rate_limited_, tenant_token_limited_;
   observe::counter_family tenant_success_, tenant_failed_, tenant_input_, tenant_output_;
   observe::histogram_family queue_wait_, first_byte_, provider_seconds_;

@@ -74,6 +74,31 @@ TEST(exporter, listeners_are_shown_with_the_sum_of_their_servers) {
   EXPECT_THAT(page, Not(HasSubstr("tls_handshakes_total{listener=\"metrics\"}"))) << "it has no TLS";
 }
 
+TEST(exporter, refused_keys_are_shown_by_where_and_why) {
+  exporter metrics("1.0");
+  gateway::request_record r;
+  r.method = "GET";
+  r.route = "/v1/models";
+  r.status = 401;
+  r.how = gateway::ended::rejected_auth;
+  const auto finish = [&](tenancy::denial why, std::string_view started_as) {
+    r.denied = why;
+    r.started_as = started_as;
+    metrics.on_started(r.method, started_as.empty() ? r.route : started_as);
+    metrics.on_finished(r);
+  };
+  finish(tenancy::denial::expired_key, "");
+  finish(tenancy::denial::expired_key, "");
+  finish(tenancy::denial::unknown_key, "/admin");
+  r.status = 200;
+  r.how = gateway::ended::completed;
+  finish(tenancy::denial::none, "");
+  const std::string page = metrics.expose();
+  for (const char *line : {R"({reason="expired_key",surface="client"} 2)", R"({reason="unknown_key",surface="client"} 0)", R"({reason="unknown_key",surface="admin"} 1)",
+                           R"({reason="no_key",surface="admin"} 0)", R"({reason="two_credentials",surface="client"} 0)"})
+    EXPECT_THAT(page, HasSubstr("\nhivenet_router_auth_failures_total" + std::string(line) + "\n"));
+}
+
 TEST(exporter, servers_and_storage_are_shown) {
   http::server_counters server;
   server.accepted += 9;

@@ -114,11 +114,12 @@ class edge_records final : public telemetry {
     ended how;
     std::string method, route, client, tenant, model, request_id;
     bool inference;
+    tenancy::denial denied;
   };
   void on_started(std::string_view, std::string_view) override { ++started; }
   void on_finished(const request_record &r) override {
     all.push_back({r.status, r.how, std::string(r.method), std::string(r.route), std::string(r.client), std::string(r.tenant),
-                   std::string(r.model), std::string(r.request_id), r.inference});
+                   std::string(r.model), std::string(r.request_id), r.inference, r.denied});
   }
   void on_attempt_failed(std::string_view, std::string_view, std::string_view) override {}
   size_t started = 0;

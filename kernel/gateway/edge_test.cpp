@@ -66,6 +66,33 @@ TEST_F(edge, each_request_has_one_record_with_the_status_that_was_sent) {
   EXPECT_FALSE(bed.behind.saw_credential) << "a client's credentials end here";
 }
 
+TEST_F(edge, a_record_says_why_nobody_was_let_in) {
+  const auto bearer = [](const std::string &key) { return "Authorization: Bearer " + key + "\r\n"; };
+  std::vector<tenancy::client_key> keys(3);
+  for (tenancy::client_key &key : keys) key.tenant = "edge";
+  keys[0].hash = sha256(testing::client_secret);
+  keys[1].hash = sha256("off");
+  keys[1].enabled = false;
+  keys[2].hash = sha256("old");
+  keys[2].expires_unix_ms = 1;
+  bed.gateway->set_keys(tenancy::keyring::of(keys));
+  const std::string good = bearer(testing::client_secret), admin = bearer(testing::admin_secret), both = "X-Api-Key: another\r\n";
+  const struct { std::string path, fields, why; } cases[] = {
+      {"/v1/models", good, ""},           {"/v1/models", "", "no_key"},
+      {"/v1/models", admin, "unknown_key"}, {"/v1/models", bearer("off"), "disabled_key"},
+      {"/v1/models", bearer("old"), "expired_key"}, {"/v1/models", good + both, "two_credentials"},
+      {"/nothing", "", ""},               {"/admin/x", admin, ""},
+      {"/admin/x", "", "no_key"},         {"/admin/x", "Authorization: Bearer \r\n", "no_key"},
+      {"/admin/x", good, "unknown_key"},  {"/admin/x", admin + both, "two_credentials"}};
+  for (const auto &c : cases) {
+    bed.forget();
+    (void)bed.ask(get(c.path, c.fields));
+    ASSERT_EQ(bed.records.all.size(), 1u) << c.path;
+    EXPECT_EQ(to_string(bed.records.all[0].denied), c.why) << c.path << ": " << c.fields;
+    EXPECT_EQ(bed.records.all[0].status == 401, !c.why.empty()) << c.path << ": " << c.fields;
+  }
+}
+
 // Naive variant: the prompt is charged once a stream is open, whatever the agent says to it.
 TEST_F(edge, what_the_agent_refuses_costs_nothing_of_the_day_and_what_it_takes_does) {
   tenancy::client_key key;

@@ -23,8 +23,10 @@ TEST(key_rules, a_model_outside_the_list_is_forbidden_and_outside_a_quota_over_i
 }
 
 TEST(key_rules, every_bad_key_is_refused_with_the_same_words) {
-  EXPECT_EQ(unauthorized(tenancy::denial::refused).status, 401);
-  EXPECT_EQ(unauthorized(tenancy::denial::refused).message, "unauthorized");
+  for (const auto why : {tenancy::denial::no_key, tenancy::denial::unknown_key, tenancy::denial::disabled_key, tenancy::denial::expired_key}) {
+    EXPECT_EQ(unauthorized(why).status, 401);
+    EXPECT_EQ(unauthorized(why).message, "unauthorized");
+  }
   EXPECT_EQ(unauthorized(tenancy::denial::two_credentials).status, 401);
   EXPECT_NE(unauthorized(tenancy::denial::two_credentials).message.find("two different"), std::string::npos);
 }

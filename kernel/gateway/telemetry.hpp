@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "link/stream.hpp"
+#include "tenancy/keyring.hpp"
 
 namespace hive::gateway {
 
@@ -54,6 +55,7 @@ struct request_record {
   std::string_view token_limited;  // the tokens of its key's day: refused it (input), or did not suffice for the answer (output)
   int status = 0;                // 499 when the client left before an answer
   ended how = ended::completed;
+  tenancy::denial denied = tenancy::denial::none;  // of a 401 of ours
   bool streaming = false;
   uint32_t attempts = 0;
   uint64_t started_unix_ms = 0;

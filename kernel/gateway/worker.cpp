@@ -37,8 +37,11 @@ class admin_relay final : public http::responder, private loop_timer {
     request_.client = client_of(context, exchange);
     request_.request_id = std::move(request_id);
     // Which of two that differ counts would be a guess: none does.
-    if (!tenancy::credential_of(exchange.head().fields).conflicting)
+    const bool conflicting = tenancy::credential_of(exchange.head().fields).conflicting;
+    if (!conflicting)
       if (const auto *f = http::find_field(exchange.head().fields, "authorization")) request_.authorization = f->value;
+    if (conflicting) denied_ = tenancy::denial::two_credentials;
+    else if (tenancy::key_in(request_.authorization).value_or("").empty()) denied_ = tenancy::denial::no_key;
     if (const auto *f = http::find_field(exchange.head().fields, "if-match")) request_.if_match = f->value;
     if (request_.path == "/admin/explain")
       for (const http::field &f : exchange.head().fields)
@@ -138,6 +141,7 @@ class admin_relay final : public http::responder, private loop_timer {
     r.tenant = opened_ && how != ended::rejected_auth ? "admin" : "";
     r.status = status;
     r.how = how;
+    if (status == 401) r.denied = denied_;
     r.started_unix_ms = started_unix_ms_;
     r.duration_ns = now_ns() - started_ns_;
     context_.records.on_finished(r);
@@ -149,6 +153,7 @@ class admin_relay final : public http::responder, private loop_timer {
   admin_request request_;      // without its body
   uint64_t most_body_bytes_ = 0;
   bool opened_ = false;        // /admin, by the port, for whoever asks here
+  tenancy::denial denied_ = tenancy::denial::unknown_key;  // if it does not
   const uint64_t started_ns_;
   const uint64_t started_unix_ms_;
   std::shared_ptr<admin_relay *> alive_ = std::make_shared<admin_relay *>(this);  // touched on this loop only
@@ -195,7 +200,7 @@ void worker::take(http::exchange &exchange, part which) {
     tenancy::admission admitted = keys_->admit(exchange.head().fields, unix_ms());
     if (!admitted.who) {
       if (admitted.looked_up) count_failure(context_, exchange);
-      return refuse(exchange, r.label, request_id, speaks, unauthorized(admitted.why));
+      return refuse(exchange, r.label, request_id, speaks, unauthorized(admitted.why), {}, nullptr, admitted.why);
     }
     who = std::move(admitted.who);
   }
@@ -275,13 +280,13 @@ void worker::show_model(http::exchange &exchange, const route &r, const std::str
 }
 
 void worker::refuse(http::exchange &exchange, std::string_view route, const std::string &request_id, dialect speaks,
-                    const api_error &error, std::string_view allow, const tenancy::client_key *who) {
-  answer(exchange, route, request_id, error.status, error_body(error, speaks, request_id), error.code, allow, who, error.retry_after_s);
+                    const api_error &error, std::string_view allow, const tenancy::client_key *who, tenancy::denial denied) {
+  answer(exchange, route, request_id, error.status, error_body(error, speaks, request_id), error.code, allow, who, error.retry_after_s, denied);
 }
 
 void worker::answer(http::exchange &exchange, std::string_view route, const std::string &request_id, int status,
                     std::string_view body, std::string_view code, std::string_view allow, const tenancy::client_key *who,
-                    uint64_t retry_after_s) {
+                    uint64_t retry_after_s, tenancy::denial denied) {
   const std::string client = client_of(context_, exchange);
   request_record record;
   record.request_id = request_id;
@@ -294,6 +299,7 @@ void worker::answer(http::exchange &exchange, std::string_view route, const std:
   }
   record.status = status;
   record.error_code = code;
+  record.denied = denied;
   const bool guess = status == 401 || (status == 429 && who == nullptr);
   record.how = status < 400 ? ended::completed : guess ? ended::rejected_auth : ended::rejected_request;
   record.started_unix_ms = unix_ms();

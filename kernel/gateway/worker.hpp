@@ -56,9 +56,10 @@ class worker final : public http::service {
 
   void take(http::exchange &, part);
   void answer(http::exchange &, std::string_view route, const std::string &request_id, int status, std::string_view body,
-              std::string_view code, std::string_view allow = {}, const tenancy::client_key *who = nullptr, uint64_t retry_after_s = 0);
+              std::string_view code, std::string_view allow = {}, const tenancy::client_key *who = nullptr, uint64_t retry_after_s = 0,
+              tenancy::denial denied = tenancy::denial::none);
   void refuse(http::exchange &, std::string_view route, const std::string &request_id, dialect, const api_error &,
-              std::string_view allow = {}, const tenancy::client_key *who = nullptr);
+              std::string_view allow = {}, const tenancy::client_key *who = nullptr, tenancy::denial denied = tenancy::denial::none);
   void show_model(http::exchange &, const route &, const std::string &request_id, const std::string &id, dialect,
                   const tenancy::client_key *who);
   void answer_preflight(http::exchange &, const std::string &request_id);

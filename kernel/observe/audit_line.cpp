@@ -37,7 +37,7 @@ class pen {
     raw(std::string_view(out).substr(1, out.size() - 2));
   }
 
-  static constexpr size_t texts = 13, longest_escape = 6, rest = 1024;
+  static constexpr size_t texts = 14, longest_escape = 6, rest = 1024;
   char buffer_[texts * longest_escape * most_audit_text + rest];
   char *at_ = buffer_;
 };
@@ -97,6 +97,7 @@ void append_audit_line(std::string &out, const audit_entry &e, const zone &z) {
   p.number(R"(,"input_estimate":)", e.input_estimate);
   p.number(R"(,"output_limit":)", e.output_limit);
   p.text(R"(,"alias":")", e.alias);
+  p.text(R"(,"denied":")", e.denied);
   p.raw("}\n");
   out.append(p.written());
 }

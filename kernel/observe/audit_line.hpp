@@ -38,6 +38,7 @@ struct audit_entry {
   uint64_t input_estimate = 0;     // tokens, before it was routed
   uint64_t output_limit = 0;       // tokens, as the request declares; 0 = not
   std::string_view alias;          // the name that was asked for when it was not the model's own
+  std::string_view denied;         // why nobody was let in
 };
 
 // At most most_audit_text bytes of it: what is cut ends in "...", and no character is cut in two.

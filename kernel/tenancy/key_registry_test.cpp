@@ -113,7 +113,7 @@ TEST_F(registry, starts_empty_and_opens_to_nobody) {
   EXPECT_EQ(keys->keys()->mode(), auth_mode::dynamic);
   EXPECT_EQ(keys->now().version, "");
   EXPECT_FALSE(opens("anything"));
-  EXPECT_EQ(keys->keys()->admit({}, 0).why, denial::refused);
+  EXPECT_EQ(keys->keys()->admit({}, 0).why, denial::no_key);
 }
 
 TEST_F(registry, a_key_is_written_replaced_and_deleted_by_its_id) {

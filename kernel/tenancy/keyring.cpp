@@ -59,6 +59,18 @@ bool same_limits(const model_quota &a, const model_quota &b) {
 
 }  // namespace
 
+std::string_view to_string(denial why) {
+  switch (why) {
+    case denial::none: return "";
+    case denial::no_key: return "no_key";
+    case denial::unknown_key: return "unknown_key";
+    case denial::disabled_key: return "disabled_key";
+    case denial::expired_key: return "expired_key";
+    case denial::two_credentials: return "two_credentials";
+  }
+  return "unknown";
+}
+
 keyring::keyring(auth_mode mode, std::vector<client_key> keys, uint64_t now_unix_ms)
     : mode_(mode), keys_(std::move(keys)), made_unix_ms_(now_unix_ms) {
   if (mode_ == auth_mode::none) return;
@@ -110,9 +122,10 @@ admission keyring::admit(std::span<const http::field> fields, uint64_t unix_ms) 
   if (mode_ == auth_mode::none) return {caller(shared_from_this(), keys_.data()), denial::none, false};
   const credential given = credential_of(fields);
   if (given.conflicting) return {nullptr, denial::two_credentials, false};
-  if (given.token.empty()) return {nullptr, denial::refused, false};
+  if (given.token.empty()) return {nullptr, denial::no_key, false};
   const client_key *key = find(sha256(given.token));
-  if (key == nullptr || !key->usable_at(unix_ms)) return {nullptr, denial::refused, true};
+  if (key == nullptr) return {nullptr, denial::unknown_key, true};
+  if (!key->usable_at(unix_ms)) return {nullptr, key->enabled ? denial::expired_key : denial::disabled_key, true};
   return {caller(shared_from_this(), key), denial::none, true};
 }
 

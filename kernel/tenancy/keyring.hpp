@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -15,11 +16,17 @@ namespace hive::tenancy {
 
 enum class auth_mode : uint8_t { none, api_key, dynamic };
 
+// Why nobody was let in. For operators alone: outside all but the last look the same.
 enum class denial : uint8_t {
   none,
-  refused,          // no credential, or one that opens nothing: unknown, disabled and expired look the same outside
+  no_key,           // no credential, or what can be no key: another scheme, too long
+  unknown_key,
+  disabled_key,
+  expired_key,
   two_credentials,  // the request holds two that differ; neither was looked up
 };
+inline constexpr size_t denials = 6;
+std::string_view to_string(denial);  // a label of metrics and in audit; "" of none
 
 // Keeps its keyring alive, so that a request ends with the rights it began with.
 using caller = std::shared_ptr<const client_key>;

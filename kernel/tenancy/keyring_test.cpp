@@ -98,14 +98,28 @@ TEST(keyring, hashes_that_start_alike_are_told_apart_and_get_ids_of_their_own) {
   EXPECT_EQ(ring->find(b.hash), nullptr);
 }
 
-TEST(keyring, unknown_disabled_and_expired_keys_are_refused_alike) {
+TEST(keyring, unknown_disabled_and_expired_keys_are_refused_and_told_apart_inside) {
   client_key off = key_of("off"), old = key_of("old"), good = key_of("good");
   off.enabled = false;
+  off.expires_unix_ms = 1000;
   old.expires_unix_ms = 1000;
   const auto ring = keyring::of({off, old, good});
-  for (const char *token : {"off", "old", "unknown", "GOOD", "good "})
-    EXPECT_EQ(ring->admit(std::vector<http::field>{{"x-api-key", token}}, 1000).why, std::string_view(token) == "good " ? denial::none : denial::refused) << token;
-  EXPECT_EQ(ring->admit({}, 1000).why, denial::refused);
+  const std::string longer(most_token_bytes + 1, 'k');
+  const struct {
+    const char *name, *value;
+    denial why;
+    bool looked_up;
+  } cases[] = {{"x-api-key", "off", denial::disabled_key, true},   {"x-api-key", "old", denial::expired_key, true},
+               {"x-api-key", "unknown", denial::unknown_key, true}, {"x-api-key", "GOOD", denial::unknown_key, true},
+               {"x-api-key", "good ", denial::none, true},          {"x-api-key", " ", denial::no_key, false},
+               {"authorization", "Basic good", denial::no_key, false}, {"x-api-key", longer.c_str(), denial::no_key, false}};
+  for (const auto &c : cases) {
+    const admission got = ring->admit(std::vector<http::field>{{c.name, c.value}}, 1000);
+    EXPECT_EQ(to_string(got.why), to_string(c.why)) << c.value;
+    EXPECT_EQ(got.looked_up, c.looked_up) << c.value;
+    EXPECT_EQ(got.who == nullptr, c.why != denial::none) << c.value;
+  }
+  EXPECT_EQ(ring->admit({}, 1000).why, denial::no_key);
   EXPECT_EQ(ring->admit(std::vector<http::field>{{"x-api-key", "old"}}, 999).why, denial::none);
   EXPECT_EQ(ring->admit(std::vector<http::field>{{"x-api-key", "good"}, {"authorization", "bad"}}, 0).why, denial::two_credentials);
 }

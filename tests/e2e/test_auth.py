@@ -104,7 +104,12 @@ def test_every_spelling_of_a_good_key_opens_and_everything_else_gets_one_401(gua
     assert two.status_code == 401 and "two different" in two.json()["error"]["message"]
     assert guarded.chat(headers=bearer(ACME)).status_code == 200
     assert guarded.chat().status_code == 401
-    assert guarded.metric("hivenet_router_auth_failures_total", surface="client") == 12
+    count = lambda why: guarded.metric("hivenet_router_auth_failures_total", surface="client", reason=why)
+    told = {"no_key": 5, "unknown_key": 5, "expired_key": 1, "disabled_key": 0, "two_credentials": 1}
+    assert {why: count(why) for why in told} == told
+    lines = wait_for("their audit lines", lambda: (found := [l for l in guarded.audit() if l["status_code"] == 401]) and len(found) == 12 and found)
+    assert {why: [l["denied"] for l in lines].count(why) for why in told} == told
+    assert {l["denied"] for l in guarded.audit() if l["status_code"] == 200} == {""}
     assert len(guarded.engine.requests()) == 1
 
 
@@ -112,9 +117,10 @@ def test_health_needs_no_key_and_admin_another_one(guarded):
     assert httpx.get(guarded.url + "/health").status_code == 200
     assert guarded.admin("/admin/health", key=ACME).status_code == 401
     assert guarded.admin("/admin/health").status_code == 200
-    assert guarded.metric("hivenet_router_auth_failures_total", surface="admin") == 1
+    assert guarded.metric("hivenet_router_auth_failures_total", surface="admin", reason="unknown_key") == 1
     both = httpx.get(guarded.url + "/admin/health", headers={**bearer(ADMIN_KEY), "x-api-key": ACME})
     assert both.status_code == 401, "which of two credentials counts would be a guess"
+    assert guarded.metric("hivenet_router_auth_failures_total", surface="admin", reason="two_credentials") == 1
     assert httpx.get(guarded.url + "/v1/nothing").status_code == 404  # paths are no secret
 
 
