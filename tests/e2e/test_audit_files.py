@@ -178,3 +178,15 @@ def test_a_log_that_nobody_reads_stops_no_request(stack):
                 assert client.post("/v1/chat/completions", json=body).status_code == 200
         assert client.post("/v1/chat/completions", json=body).status_code == 200
     assert stack.router.stop() == 0
+
+
+def test_a_log_on_a_full_disk_stops_no_request(stack):
+    """Naive variants: a line that cannot be written ends the program, or the writer tries for ever; what was lost is counted nowhere."""
+    stack.engine = stack.start_engine("--model", "sim-model")
+    stack.start_router(env={"HIVENET_ROUTER_LOG_LEVEL": "debug"}, under=["sh", "-c", 'exec "$0" "$@" 2>/dev/full'])
+    stack.start_agent(stack.engine)
+    lost = stack.metric("hivenet_router_log_lines_lost_total")
+    assert lost > 0, "of the start already"
+    assert stack.chat(max_tokens=1).status_code == 200 and stack.chat(stream=True, max_tokens=1).text.endswith("data: [DONE]\n\n")
+    wait_for("the lines of the requests are counted", lambda: stack.metric("hivenet_router_log_lines_lost_total") > lost)
+    assert stack.router.stop() == 0
