@@ -53,7 +53,8 @@ class dialler {
   bool ended_ = false;             // libzmq dropped the connection; what it delivered may still have to be read
   int32_t reason_ = HIVE_LOST_CLOSED;
   const char *text_ = "";
-  uint64_t connected_ns_ = 0;
+  uint64_t looked_ns_ = 0;         // when the monitor had no more events
+  uint64_t connected_ns_ = 0;      // or a little earlier
   uint64_t deadline_ns_ = 0;       // of connecting, later of closing
   uint64_t ended_deadline_ns_ = 0;
 };
