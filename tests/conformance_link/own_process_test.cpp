@@ -40,7 +40,7 @@ class two_transports : public ::testing::Test {
     return made;
   }
   bool until(const std::function<bool()> &done) {
-    for (const uint64_t limit = now_ns() + 5 * ns_per_s; !done(); l.io().run_one_for(std::chrono::milliseconds(2)))
+    for (const uint64_t limit = now_ns() + 20 * ns_per_s; !done(); l.io().run_one_for(std::chrono::milliseconds(2)))
       if (now_ns() > limit) return false;
     return true;
   }
@@ -119,7 +119,7 @@ TEST(agent_alone_in_the_process, needs_no_network) {
   a.part = agent_part{0, 5};
   agent_side agent(l, own.make(), 3, a);
   agent.link->start();
-  for (const uint64_t limit = now_ns() + 5 * ns_per_s; !agent.up() && now_ns() < limit;) l.io().run_one_for(std::chrono::milliseconds(2));
+  for (const uint64_t limit = now_ns() + 20 * ns_per_s; !agent.up() && now_ns() < limit;) l.io().run_one_for(std::chrono::milliseconds(2));
   EXPECT_TRUE(agent.up());
 }
 

@@ -37,8 +37,7 @@ int raw_connection(uint16_t port) {
 
 TEST(transport_zmq, strangers_with_garbage_are_cut_and_others_go_on) {
   const key_pair rk = make_keys(), ak = make_keys();
-  const std::string json = R"({"handshake_timeout_ms":300})";
-  node router(plugin(), rk, {}, json), agent(plugin(), ak, rk.own, json);
+  node router(plugin(), rk, {}, R"({"handshake_timeout_ms":1500})"), agent(plugin(), ak, rk.own);  // who is honest has no longer
   ASSERT_EQ(router.listen("127.0.0.1:0"), HIVE_OK);
   std::vector<int> strangers;
   for (int i = 0; i < 20; ++i) {
@@ -97,7 +96,7 @@ TEST(transport_zmq, loopback_is_exempt_from_the_limit_unless_asked) {
 
 TEST(transport_zmq, strangers_in_their_handshake_are_limited) {
   const key_pair rk = make_keys();
-  node router(plugin(), rk, {}, R"({"max_strangers":4})");
+  node router(plugin(), rk, {}, R"({"max_strangers":4,"handshake_timeout_ms":60000})");  // nobody's time ends
   ASSERT_EQ(router.listen("127.0.0.1:0"), HIVE_OK);
   std::vector<int> held;
   for (int i = 0; i < 8; ++i) held.push_back(raw_connection(port_of(router.bound)));
@@ -110,7 +109,7 @@ TEST(transport_zmq, strangers_in_their_handshake_are_limited) {
       ended += n == 0 || (n < 0 && errno != EAGAIN);
     }
     return ended == 4;
-  }, std::chrono::seconds(2))) << ended;
+  })) << ended;
   for (const int fd : held) close(fd);
 }
 
@@ -195,6 +194,19 @@ size_t resident_bytes() {
   return pages * static_cast<size_t>(sysconf(_SC_PAGESIZE));
 }
 
+// By how much `work` lets this process grow, at the least, until that is below `limit` or it was done three times. What is lost
+// grows each time; what an allocator keeps for the next time, and sockets that libzmq has yet to reap, do not.
+template <class F>
+size_t least_growth(size_t limit, F work) {
+  size_t least = SIZE_MAX;
+  for (int time = 0; time < 3 && least >= limit; ++time) {
+    const size_t before = resident_bytes();
+    work();
+    least = std::min(least, std::max(resident_bytes(), before) - before);
+  }
+  return least;
+}
+
 TEST(transport_zmq, strangers_with_wrong_keys_in_a_loop_cost_bounded_memory) {
   node router(plugin(), make_keys()), stranger(plugin(), make_keys(), make_keys().own);
   ASSERT_EQ(router.listen("127.0.0.1:0"), HIVE_OK);
@@ -207,16 +219,15 @@ TEST(transport_zmq, strangers_with_wrong_keys_in_a_loop_cost_bounded_memory) {
     }
   };
   come(10);
-  const size_t before = resident_bytes();
-  come(20);
-  EXPECT_LT(resident_bytes(), before + 400 * 4096) << "400 of them";
+  EXPECT_LT(least_growth(400 * 4096, [&] { come(20); }), size_t{400} * 4096) << "400 of them";
   EXPECT_TRUE(router.peers.empty());
 }
 
 // Naive variant: something of every connection that ever was: a peer, a routing id, a line of the limits.
 TEST(transport_zmq, a_thousand_reconnects_leave_no_descriptor_and_no_memory_behind) {
   const key_pair rk = make_keys(), ak = make_keys();
-  node router(plugin(), rk, {}, R"({"limit_loopback":true,"max_connections_per_ip":100,"max_strangers_per_ip":100})"), agent(plugin(), ak, rk.own);
+  node router(plugin(), rk, {}, R"({"limit_loopback":true,"max_connections_per_ip":100,"max_strangers_per_ip":100,"max_failures_per_ip":1000000})"),
+      agent(plugin(), ak, rk.own);
   ASSERT_EQ(router.listen("127.0.0.1:0"), HIVE_OK);
   const auto descriptors = [] { return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {}); };
   const auto come_and_go = [&](int rounds) {
@@ -231,13 +242,7 @@ TEST(transport_zmq, a_thousand_reconnects_leave_no_descriptor_and_no_memory_behi
   };
   come_and_go(10);
   const auto before = descriptors();
-  // What is lost grows with every thousand; what an allocator keeps for the next time does not.
-  size_t growth = SIZE_MAX;
-  for (int thousand = 0; thousand < 3 && growth >= 512 * 1024; ++thousand) {
-    const size_t memory = resident_bytes();
-    come_and_go(50);
-    growth = std::min(growth, std::max(resident_bytes(), memory) - memory);
-  }
+  const size_t growth = least_growth(512 * 1024, [&] { come_and_go(50); });
   EXPECT_TRUE(drive({&router, &agent}, [&] { return descriptors() <= before + 2; })) << descriptors() - before;
   EXPECT_LT(growth, 512u * 1024) << "1000 of them";
   EXPECT_EQ(router.metric("rejected_connections_total"), 0) << "every place was given back";
