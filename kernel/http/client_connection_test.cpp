@@ -74,11 +74,7 @@ TEST_F(client_test, connections_retire_before_the_origin_closes_them_and_after_t
   open(o.port, options);
   recorder a(thread_);
   run(a);
-  for (int i = 0; i < 1000 && kept() > 0; ++i) std::this_thread::yield();
-  boost::asio::steady_timer wait(thread_.get().io(), std::chrono::milliseconds(100));
-  wait.async_wait([&](const boost::system::error_code &) { thread_.note("waited"); });
-  ASSERT_TRUE(thread_.wait_for("waited"));
-  EXPECT_EQ(kept(), 0u);
+  ASSERT_TRUE(within_limit([&] { return kept() == 0; }, test::patience_ms / 2)) << "the origin keeps it for as long as its patience";
   options = {};
   options.requests_per_connection = 2;
   open(o.port, options);
@@ -95,7 +91,7 @@ TEST_F(client_test, the_idle_limit_is_learned_from_an_origin_that_closes_early) 
   scripted_origin o([&](raw_socket &s, int number) {
     s.until("\r\n\r\n");
     s.send(ok);
-    s.receive(400);  // then it closes, as a server with a short keep-alive does
+    s.receive(1200);  // then it closes, as a server with a short keep-alive does
     thread_.note((s.ended() ? "client closed " : "origin closes ") + std::to_string(number));
   });
   open(o.port);
@@ -106,7 +102,7 @@ TEST_F(client_test, the_idle_limit_is_learned_from_an_origin_that_closes_early) 
     ASSERT_TRUE(within_limit([&] { return kept() == 0; })) << end;
   }
   thread_.on_loop([&] {
-    EXPECT_LT(client_->idle_limit_ns(), 500 * ns_per_ms);
+    EXPECT_LT(client_->idle_limit_ns(), 1500 * ns_per_ms);
     EXPECT_GE(client_->idle_limit_ns(), 200 * ns_per_ms);
   });
 }
@@ -139,18 +135,15 @@ TEST_F(client_test, destroying_a_call_closes_its_connection_at_once_also_from_it
 }
 
 TEST_F(client_test, connect_failures_name_the_address) {
-  uint16_t dead = 0;
-  {
-    scripted_origin o([](raw_socket &, int) {});
-    dead = o.port;
-  }
+  const test::port_of_loopback nobody(test::port_that::refuses);
+  const uint16_t dead = nobody.at.port();
   open(dead);
   recorder r(thread_);
   run(r);
   EXPECT_EQ(r.failure.phase, call_phase::connecting);
   EXPECT_FALSE(r.failure.bytes_sent);
   EXPECT_THAT(r.failure.message, HasSubstr("127.0.0.1:" + std::to_string(dead) + ": Connection refused"));
-  open(dead, {}, "no-such-name.invalid");
+  open(dead, {}, std::string(70, 'x') + ".invalid");  // no label is that long: no server is asked
   recorder name(thread_);
   run(name);
   EXPECT_THAT(name.failure.message, HasSubstr("does not resolve"));

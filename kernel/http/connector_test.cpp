@@ -2,50 +2,23 @@
 #include "http/connector.hpp"
 
 #include <gmock/gmock.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <chrono>
+#include <deque>
 #include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "base/clock.hpp"
+#include "http/test_support.hpp"
 
 namespace hive::http {
 namespace {
 
+using test::port_of_loopback;
+using test::port_that;
 using testing::HasSubstr;
-
-enum class port_that { connects, hangs, refuses };
-
-// A port of loopback. One that hangs has a backlog that is full and stays so; at one that refuses nobody listens.
-class port_of_loopback {
- public:
-  explicit port_of_loopback(port_that what) : listener_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_in here{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
-    socklen_t size = sizeof here;
-    EXPECT_EQ(::bind(listener_, reinterpret_cast<sockaddr *>(&here), size), 0);
-    if (what != port_that::refuses) {
-      EXPECT_EQ(::listen(listener_, what == port_that::connects ? 8 : 0), 0);
-    }
-    EXPECT_EQ(::getsockname(listener_, reinterpret_cast<sockaddr *>(&here), &size), 0);
-    at = {boost::asio::ip::make_address("127.0.0.1"), ntohs(here.sin_port)};
-    for (int &s : filling_) {
-      if (what != port_that::hangs) break;
-      s = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-      ::connect(s, reinterpret_cast<sockaddr *>(&here), sizeof here);
-    }
-  }
-  ~port_of_loopback() {
-    for (const int s : filling_) ::close(s);
-    ::close(listener_);
-  }
-  port_of_loopback(const port_of_loopback &) = delete;
-  connector::endpoint at;
-
- private:
-  int listener_, filling_[4] = {-1, -1, -1, -1};
-};
 
 struct connecting : connect_events, testing::Test {
   void on_connected(loop_socket s) override { peer = s.remote_endpoint(); }
@@ -73,8 +46,12 @@ TEST_F(connecting, an_address_that_says_nothing_delays_the_next_by_a_quarter_of_
 }
 
 TEST_F(connecting, an_address_that_refuses_delays_nobody) {
-  const port_of_loopback first(port_that::refuses), second(port_that::refuses), alive(port_that::connects);
-  run({first.at, second.at, alive.at}, 2 * connector::stagger_ns - 1);  // two staggers would not fit
+  const port_of_loopback alive(port_that::connects);
+  std::deque<port_of_loopback> dead;
+  std::vector<connector::endpoint> all;
+  for (int i = 0; i < 12; ++i) all.push_back(dead.emplace_back(port_that::refuses).at);
+  all.push_back(alive.at);
+  run(all, 12 * connector::stagger_ns - 1);  // as many staggers would not fit
   ASSERT_TRUE(peer) << failure;
   EXPECT_EQ(*peer, alive.at);
 }

@@ -1,13 +1,15 @@
-// What the tests of this room share: a blocking client socket and a loop on a thread of its own.
+// What the tests of this room share: a blocking client socket, ports of loopback, and a loop on a thread of its own.
 #pragma once
 
 #include <arpa/inet.h>
+#include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <boost/asio/ip/tcp.hpp>
 #include <cerrno>
 #include <condition_variable>
 #include <functional>
@@ -160,6 +162,37 @@ class raw_socket {
   std::string seen_;
   bool ended_ = false;
   bool reset_ = false;
+};
+
+enum class port_that { connects, hangs, refuses };
+
+// A port of loopback. One that hangs has a backlog that is full and stays so; at one that refuses nobody listens.
+class port_of_loopback {
+ public:
+  explicit port_of_loopback(port_that what) : listener_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in here{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
+    socklen_t size = sizeof here;
+    EXPECT_EQ(::bind(listener_, reinterpret_cast<sockaddr *>(&here), size), 0);
+    if (what != port_that::refuses) {
+      EXPECT_EQ(::listen(listener_, what == port_that::connects ? 8 : 0), 0);
+    }
+    EXPECT_EQ(::getsockname(listener_, reinterpret_cast<sockaddr *>(&here), &size), 0);
+    at = {boost::asio::ip::make_address("127.0.0.1"), ntohs(here.sin_port)};
+    for (int &s : filling_) {
+      if (what != port_that::hangs) break;
+      s = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+      ::connect(s, reinterpret_cast<sockaddr *>(&here), sizeof here);
+    }
+  }
+  ~port_of_loopback() {
+    for (const int s : filling_) ::close(s);
+    ::close(listener_);
+  }
+  port_of_loopback(const port_of_loopback &) = delete;
+  boost::asio::ip::tcp::endpoint at;
+
+ private:
+  int listener_, filling_[4] = {-1, -1, -1, -1};
 };
 
 // A loop on its own thread; `on_loop` runs something there and waits for it.
