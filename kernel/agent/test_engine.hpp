@@ -18,7 +18,7 @@ class quick_adapter {
   static constexpr std::string_view id = "quick";
   static constexpr std::string_view summary = "for tests";
   quick_adapter() {
-    about_.page(HIVE_PAGE_HEALTH, "GET", "/health", 0, 60);
+    about_.page(HIVE_PAGE_HEALTH, "GET", "/health", 0, 200);
     about_.page(HIVE_PAGE_MODELS, "GET", "/v1/models", 0, 2000);
     about_.page(HIVE_PAGE_METRICS, "GET", "/metrics", 0, 10'000);
     about_.page(HIVE_PAGE_LOAD, "GET", "/load", 20, 2000);

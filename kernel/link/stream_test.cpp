@@ -156,7 +156,7 @@ TEST_F(link_stream, nobody_behind_the_link_is_a_reset) {
 }
 
 TEST_F(link_stream, an_unanswered_open_fails_alone) {
-  b.options.open_limit_ns = 20 * ns_per_ms;
+  b.options.open_limit_ns = 500 * ns_per_ms;
   b.agent_options.accept_delay_ns = 5 * ns_per_ms;
   b.start_hubs();
   agent_side &a = b.up();

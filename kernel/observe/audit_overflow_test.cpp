@@ -74,19 +74,18 @@ TEST_F(audit_overflow, blocked_lines_wait_for_room_and_none_is_lost) {
 
 // Naive variant: each of the lines waits the whole limit, so a dead disk makes every request take that long for ever.
 TEST_F(audit_overflow, after_one_wait_in_vain_nobody_waits_until_the_file_takes_something) {
-  options_.block_ns = 300 * ns_per_ms;
+  options_.block_ns = ns_per_s;
   audit_log log(options_);
   ASSERT_TRUE(log.start().ok());
   const uint64_t began = now_ns();
   for (size_t i = 0; i < room + 1000; ++i) log.write(plain_entry());
   const uint64_t took = now_ns() - began;
-  EXPECT_GE(took, 300 * ns_per_ms);
+  EXPECT_GE(took, ns_per_s);
   EXPECT_LT(took, 10 * ns_per_s);
   EXPECT_EQ(log.counters().dropped_full, 1000u);
   EXPECT_EQ(log.counters().blocked, 1u);
   disk_has_space_again(log);
-  ASSERT_TRUE(within_limit([&] { return log.counters().queued_bytes == 0; }));
-  EXPECT_EQ(log.counters().written, room);
+  ASSERT_TRUE(within_limit([&] { return log.counters().written == room && log.counters().queued_bytes == 0; }));
   // Waiting is worth while again: more than the queue holds, and nothing more is lost.
   for (size_t i = 0; i < 4 * room; ++i) log.write(plain_entry());
   ASSERT_TRUE(within_limit([&] { return log.counters().written == 5 * room; }));

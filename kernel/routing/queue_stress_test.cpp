@@ -65,7 +65,7 @@ class worker {
       live_.back()->start();
     }
     if (live_.empty() && started_ == requests_per_worker) return loop_.stop();
-    if (random_() % 16 == 0) cancel_one();
+    if (random_() % 16 == 0 && cancelled_ < started_ / 2) cancel_one();  // half at most: its slots may be with a thread that has no core
     loop_.post([this] { refill(); });
   }
   void cancel_one() {
@@ -73,6 +73,7 @@ class worker {
       if (j->over || !j->t.waiting()) continue;
       j->line_.cancel(j->t);
       j->over = true;
+      ++cancelled_;
       return;
     }
   }
@@ -95,7 +96,7 @@ class worker {
   std::mt19937 random_;
   hive::loop loop_;
   std::vector<std::unique_ptr<job>> live_;
-  int started_ = 0;
+  int started_ = 0, cancelled_ = 0;
 };
 
 void job::start() {

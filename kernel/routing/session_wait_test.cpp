@@ -79,21 +79,22 @@ TEST_F(sessions, the_deadline_ends_a_wait) {
   open(first, facts());
   next(first);
   request_facts f = facts();
-  f.deadline_ns = now_ns() + 20 * ns_per_ms;
+  f.deadline_ns = now_ns() + 200 * ns_per_ms;
   open(second, f);
   next(second);
   EXPECT_EQ(depth(), 1u);
+  const uint64_t waiting_ns = now_ns();
   ASSERT_TRUE(run_until([&] { return second.end.has_value(); }));
   EXPECT_EQ(second.end->code, "request_timeout");
   EXPECT_EQ(depth(), 0u);
-  EXPECT_GE(second.flow->queue_ns(), 10 * ns_per_ms);
+  EXPECT_GE(second.flow->queue_ns() + waiting_ns, f.deadline_ns) << "all of the wait, from before `waiting_ns` to the end";
   EXPECT_EQ(recorder_.waits, 0) << "the histogram has successful waits only";
   first.report(attempt_result::completed);
 }
 
 // A wait that lasts as long as the request would leave the later steps no time (W39).
 TEST_F(sessions, a_step_may_bound_its_wait_and_the_next_one_has_the_rest_of_the_time) {
-  start("routing_policy: {strategy: least-loaded, match: {region: eu}, max_queue_wait: 20ms}\n"
+  start("routing_policy: {strategy: least-loaded, match: {region: eu}, max_queue_wait: 200ms}\n"
         "fallback_chain: [{name: any, strategy: least-loaded}]");
   fleet_.add(pool_, "a", 1, [](auto &i) { i.region = "eu"; });
   client first, second, third;
@@ -105,12 +106,12 @@ TEST_F(sessions, a_step_may_bound_its_wait_and_the_next_one_has_the_rest_of_the_
   EXPECT_EQ(depth(), 1u);
   ASSERT_TRUE(run_until([&] { return !second.agents.empty(); }));
   EXPECT_EQ(second.steps[0], "any");
-  EXPECT_GE(second.flow->queue_ns(), 20 * ns_per_ms);
+  EXPECT_GE(second.flow->queue_ns(), 200 * ns_per_ms);
   EXPECT_EQ(recorder_.waits, 0) << "no slot came of it";
   // Nobody is left: it waits in both steps, and in the last one for as long as it lives.
   open(third, facts());
   next(third);
-  ASSERT_TRUE(run_until([&] { return third.flow->queue_ns() >= 20 * ns_per_ms && depth() == 1; }));
+  ASSERT_TRUE(run_until([&] { return third.flow->queue_ns() >= 200 * ns_per_ms && depth() == 1; }));
   EXPECT_FALSE(third.end);
   second.report(attempt_result::completed);
   run();
@@ -223,7 +224,7 @@ TEST_F(sessions, a_signal_that_clears_a_gate_lets_a_waiter_in) {
 
 // b comes back by time alone: nothing is written when a value grows too old.
 TEST_F(sessions, a_value_past_its_max_age_lets_a_waiter_in) {
-  start("routing_policy: {strategy: least-loaded, exclude_if: {kv_cache_utilization: {gt: 0.9, max_age: 150ms}}}");
+  start("routing_policy: {strategy: least-loaded, exclude_if: {kv_cache_utilization: {gt: 0.9, max_age: 500ms}}}");
   fleet_.add(pool_, "a", 1);
   fleet_.add(pool_, "b", 1);
   pool_->write(*fleet_.agents["b"], fleet_.columns.intern("kv_cache_utilization"), 0.95, now_ns(), 0);
