@@ -146,8 +146,10 @@ void node::stop(uint32_t linger_ms) {
   in_pump_ = false;
 }
 
-void node::pump() {
+void node::pump(bool told) {
   if (stopped_) return;
+  if (!told && !wanted_ && wake_ns_ >= pumped_ns_ + 500'000'000) ++waited_out;
+  pumped_ns_ = now_ns();
   wanted_ = false;
   in_pump_ = true;
   wake_ns_ = UINT64_MAX;
@@ -179,7 +181,7 @@ bool drive(std::initializer_list<node *> nodes, const std::function<bool()> &don
     poll(fds.data(), fds.size(), wait);
     size_t i = 0;
     for (node *n : nodes)
-      if ((fds[i++].revents & POLLIN) != 0 || n->due()) n->pump();
+      if (const bool told = (fds[i++].revents & POLLIN) != 0; told || n->due()) n->pump(told);
   }
   return true;
 }

@@ -55,7 +55,7 @@ class node {
   void start(const key_pair &own, std::optional<key> router = {});  // again, after stop
   int fd() const { return table_->fd(self_); }
 
-  void pump();
+  void pump(bool told = true);  // not told: only asked for, or its time has come
   bool due() const;            // asked for a pump, or its time has come
   uint64_t wake_ns() const { return wanted_ ? 0 : wake_ns_; }
 
@@ -80,6 +80,7 @@ class node {
   std::map<hive_peer, std::vector<std::string>> messages;
   std::map<hive_peer, int> writable;
   std::function<void(hive_peer, const hive_message &)> on_message;  // instead of recording
+  int waited_out = 0;  // pumps half a second or more after the last, for no reason but the time: what a lost edge costs
   uint32_t pump_messages = 64;
   uint64_t pump_ns = 1'000'000;
 
@@ -95,7 +96,7 @@ class node {
   bool stopped_ = false;
   bool in_pump_ = false;
   std::atomic<bool> wanted_{false};  // the thread that pumped it last may ask too
-  uint64_t wake_ns_ = 0;
+  uint64_t wake_ns_ = 0, pumped_ns_ = 0;
 };
 
 uint64_t now_ns();
