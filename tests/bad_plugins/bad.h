@@ -6,17 +6,18 @@
 
 #define ANY_SCHEMA HIVE_STR("{\"type\":\"object\"}")
 
-static hive_status bad_choose(void *self, const hive_request *request, const hive_pool *pool, hive_choice *choice) {
+static hive_status bad_choose(void *self, const hive_request *request, const hive_pool *pool, hive_choice *choice) HIVE_NOEXCEPT {
   (void)self, (void)request, (void)pool, (void)choice;
   return HIVE_NO_CHOICE;
 }
-static hive_status bad_create(const hive_host *host, const hive_config *config, const hive_error_sink *err, void **self) {
+static hive_status bad_create(const hive_host *host, const hive_config *config, const hive_error_sink *err,
+                              void **self) HIVE_NOEXCEPT {
   static int one;
   (void)host, (void)config, (void)err;
   *self = &one;
   return HIVE_OK;
 }
-static void bad_destroy(void *self) { (void)self; }
+static void bad_destroy(void *self) HIVE_NOEXCEPT { (void)self; }
 
 static const hive_strategy_vtable bad_calls = {sizeof(hive_strategy_vtable), 0, bad_choose, NULL, NULL, NULL};
 

@@ -1,12 +1,16 @@
 // The loader against every kind of library it must refuse, and the rules of files and folders.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <boost/json.hpp>
+#include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "plugins/instance.hpp"
 #include "plugins/library.hpp"
@@ -284,6 +288,70 @@ TEST_F(loader, takes_the_new_code_after_a_rename_over_the_same_path) {
   EXPECT_NE(after.find(HIVE_KIND_STRATEGY, "power-of-two"), nullptr);
   EXPECT_EQ(after.find(HIVE_KIND_STRATEGY, "least-loaded"), nullptr);
 }
+
+struct lingering_case {
+  const char *name;
+  bool remembers;
+  const char *said;
+};
+
+class left_behind : public loader, public testing::WithParamInterface<lingering_case> {
+ protected:
+  void live_once(const std::string &json) {
+    component_registry r;
+    if (const status st = r.load(settings_); !st) give_up(st.text());
+    recording_services services;
+    const auto made = instance::make(r, *r.find(HIVE_KIND_STRATEGY, "lingering"), {"here", "", json, {}}, services);
+    if (!made.ok()) give_up(made.why().text());
+  }
+  [[noreturn]] static void give_up(const std::string &why) {
+    std::fprintf(stderr, "%s\n", why.c_str());
+    std::_Exit(1);
+  }
+  // Once on a thread that ends, once, with a new version in the same place, on the one that ends the process.
+  [[noreturn]] void live_twice(const std::string &file) {
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) give_up("no socket");
+    const std::string json = R"({"fd":)" + std::to_string(ends[1]) + R"(,"remembers":)" + (GetParam().remembers ? "true}" : "false}");
+    const auto live = [&] {
+      live_once(json);
+      std::fputs("gone\n", stderr);
+    };
+    const auto call_its_thread = [&] {
+      char c = 'x';
+      const bool heard = write(ends[0], &c, 1) == 1 && read(ends[0], &c, 1) == 1;
+      std::fputs(heard ? "echo\n" : "silence\n", stderr);
+    };
+    std::thread(live).join();
+    std::fputs(is_mapped(fs::canonical(file).string()) ? "mapped\n" : "unmapped\n", stderr);
+    call_its_thread();
+    fs::copy_file(file, file + ".new");
+    fs::rename(file + ".new", file);
+    live();
+    call_its_thread();
+    fs::remove_all(dir_);
+    std::exit(0);
+  }
+};
+
+// Naive variant: a registry unmaps what it has loaded, and a thread returns into nothing. A unique symbol, which two versions share, and
+// a thread_local would hide that, hence both with and without.
+TEST_P(left_behind, code_stays_for_who_is_still_in_it_and_the_process_ends_well) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const std::string file = put_bad(GetParam().name);
+  EXPECT_EXIT(live_twice(file), testing::ExitedWithCode(0), GetParam().said);
+}
+
+const std::vector<lingering_case> lingering_cases = {
+#ifdef HAS_PLAIN_BUILD
+    {"lingering_plain", false, "life 1\ngone\nmapped\necho\nlife 2\ngone\necho\n"},
+    {"lingering_plain", true, "life 1\ngone\nfarewell\nmapped\necho\nlife 2\ngone\necho\nfarewell\n"},
+#endif
+    {"lingering", false, "life 1\ngone\nmapped\necho\nlife 1\ngone\necho\n"},
+    {"lingering", true, "life 1\ngone\nfarewell\nmapped\necho\nlife 1\ngone\necho\nfarewell\n"}};
+
+INSTANTIATE_TEST_SUITE_P(third_parties, left_behind, testing::ValuesIn(lingering_cases),
+                         [](const auto &one) { return std::string(one.param.name) + (one.param.remembers ? "_remembers" : ""); });
 
 TEST_F(loader, names_the_plugin_that_would_provide_what_is_missing) {
   settings_.trusted_dirs = {GOOD_DIR};
