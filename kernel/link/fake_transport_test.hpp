@@ -113,6 +113,8 @@ class fake_network {
   }
 
   std::map<std::string, fake_end *> listeners;
+  std::set<std::string> silent;      // who dials there hears nothing, ever
+  std::set<hive_peer> unanswered;    // of those, until they are closed
   std::vector<std::unique_ptr<connection>> connections;
   hive_peer next_peer = 1;
   int next_port = 50051;
@@ -151,7 +153,12 @@ inline const hive_transport_vtable fake_end::table = {
     [](void *self, hive_str address, hive_peer *out, const hive_error_sink *) noexcept -> hive_status {
       auto &e = *static_cast<fake_end *>(self);
       *out = e.net.next_peer++;
-      const auto it = e.net.listeners.find(std::string(address.ptr, address.len));
+      const std::string where(address.ptr, address.len);
+      if (e.net.silent.contains(where)) {
+        e.net.unanswered.insert(*out);
+        return HIVE_OK;
+      }
+      const auto it = e.net.listeners.find(where);
       if (it == e.net.listeners.end()) {
         e.push({event::kind::lost, *out, "nobody listens", {}, HIVE_LOST_REFUSED});
       } else if (it->second->denied.contains(e.public_key)) {
@@ -212,6 +219,7 @@ inline const hive_transport_vtable fake_end::table = {
     },
     [](void *self, hive_peer peer, uint32_t) noexcept {
       auto &e = *static_cast<fake_end *>(self);
+      e.net.unanswered.erase(peer);
       if (auto *c = e.net.find(e, peer)) e.net.sever(*c, HIVE_LOST_CLOSED);
     },
     [](void *self, const uint8_t *keys, size_t count) noexcept -> hive_status {

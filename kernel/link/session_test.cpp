@@ -81,6 +81,40 @@ TEST_F(link_session, a_thousand_dials_of_a_name_nobody_knows_leave_no_descriptor
   EXPECT_LE(open_descriptors(), before + 1);
 }
 
+// Naive variants: one address after another, so that one that hangs keeps the agent out; all of them at once; a refusal takes as long
+// as silence.
+TEST_F(link_session, addresses_that_hang_or_refuse_do_not_keep_from_the_next) {
+  b.start_hubs();
+  factory.net.silent = {"hangs:1", "hangs:2"};
+  agent_link_options o = b.agent_options;
+  o.router = std::string(70, 'x') + ".invalid:50051";
+  o.reconnect_min_ns = o.reconnect_max_ns = 3600 * ns_per_s;  // dialled by hand
+  constexpr uint64_t step_ms = 250;
+  const struct {
+    std::vector<std::string> before;
+    uint64_t least_ms, most_ms;
+  } cases[] = {{{"hangs:1", "hangs:2"}, 2 * step_ms, 20'000},
+               {std::vector<std::string>(12, "refuses:1"), 0, 8 * step_ms},
+               {{"hangs:1", "refuses:1"}, step_ms, 20'000}};
+  uint8_t seed = 5;
+  for (const auto &c : cases) {
+    agent_side a(b.l, factory.make(), seed++, o);
+    a.link->start();
+    dial_slot &slot = *a.link->slots[0];
+    ASSERT_TRUE(b.until([&] { return slot.failures == 1; }));
+    slot.candidates = c.before;
+    slot.candidates.push_back(b.hubs[0]->address);
+    slot.next = 0;
+    const uint64_t start = now_ns();
+    a.link->connect_next(slot);
+    ASSERT_TRUE(b.until([&] { return a.up(); })) << c.before[0] << " " << c.before[1];
+    const uint64_t took_ms = (now_ns() - start) / ns_per_ms;
+    EXPECT_GE(took_ms + 10, c.least_ms);
+    EXPECT_LT(took_ms, c.most_ms);
+    EXPECT_TRUE(factory.net.unanswered.empty()) << "who might still come is let go";
+  }
+}
+
 TEST_F(link_session, a_pump_that_fails_is_pumped_again_and_what_waits_is_not_lost) {
   b.options.ping_ns = 3600 * ns_per_s;  // nothing else wakes the transports
   b.start_hubs();
