@@ -2,6 +2,9 @@
 
 #include <gmock/gmock.h>
 
+#include <cmath>
+#include <limits>
+
 #include "routing/session_bed.hpp"
 
 namespace hive::routing {
@@ -103,6 +106,48 @@ TEST_F(explained, what_is_said_is_what_then_happens) {
     ASSERT_EQ(c.agents, std::vector<std::string>{said}) << round;
     c.report(attempt_result::completed);
   }
+}
+
+// Naive variant: scores are compared here, too, where nothing is less than NaN.
+TEST_F(explained, scores_that_cannot_be_compared_are_shown_and_the_strategys_choice_counts) {
+  start("routing_policy: {strategy: odd}");
+  for (const char *name : {"a", "b", "c", "d"}) fleet_.add(pool_, name, 4);
+  constexpr double inf = std::numeric_limits<double>::infinity(), tiny = std::numeric_limits<double>::denorm_min();
+  testing::plan().scores = {NAN, inf, -inf, tiny};
+  for (uint32_t i = 0; i < 4; ++i) {
+    testing::plan().choice = i;
+    const explanation e = look();
+    const std::string name(1, static_cast<char>('a' + i));
+    EXPECT_TRUE(of(e.steps.at(0), name).chosen);
+    EXPECT_TRUE(std::isnan(of(e.steps[0], "a").score.value()));
+    EXPECT_EQ(of(e.steps[0], "b").score, inf);
+    EXPECT_EQ(of(e.steps[0], "c").score, -inf);
+    EXPECT_EQ(of(e.steps[0], "d").score, tiny);
+    testing::client c;
+    open(c, facts());
+    next(c);
+    EXPECT_EQ(c.agents, std::vector<std::string>{name});
+    c.report(attempt_result::completed);
+  }
+}
+
+TEST_F(explained, a_value_that_is_no_number_is_missing_and_the_smallest_is_a_value) {
+  start("routing_policy: {strategy: least-loaded, exclude_if: {gpu_temperature_c: {gt: 0}}}");
+  constexpr double inf = std::numeric_limits<double>::infinity();
+  const std::pair<const char *, double> nothing[] = {{"nan", NAN}, {"inf", inf}, {"-inf", -inf}};
+  for (const auto &[name, value] : nothing) {
+    fleet_.add(pool_, name, 4);
+    fleet_.signal(*pool_, name, "gpu_temperature_c", value);
+  }
+  fleet_.add(pool_, "tiny", 4);
+  fleet_.signal(*pool_, "tiny", "gpu_temperature_c", std::numeric_limits<double>::denorm_min());
+  const explanation e = look();
+  for (const auto &[name, value] : nothing) {
+    EXPECT_EQ(of(e.steps.at(0), name).stopped, funnel_gate::none) << name;
+    EXPECT_TRUE(of(e.steps[0], name).rules.at(0).now.missing) << name;
+  }
+  EXPECT_EQ(of(e.steps[0], "tiny").stopped, funnel_gate::exclude_if);
+  EXPECT_EQ(of(e.steps[0], "tiny").change, "gpu_temperature_c must not be gt 0 (it is 5e-324)");
 }
 
 // Naive variant: the idle one is named, which the line leaves alone until its probe is due.

@@ -33,6 +33,8 @@ struct behaviour {
   std::vector<std::string> rules;      // of the custom gate as handed to create
   std::vector<uint64_t> blocks;        // "curious" saw these in its last selection
   std::vector<std::string> headers;
+  std::vector<double> scores;          // "odd" scores so, slot by slot, and chooses ...
+  uint32_t choice = 0;                 // ... this
 };
 inline behaviour &plan() {
   static behaviour b;
@@ -63,6 +65,12 @@ inline hive_status select_curiously(void *, const hive_request *r, const hive_po
   c->index = p->candidates[0];
   return HIVE_OK;
 }
+inline hive_status select_oddly(void *, const hive_request *, const hive_pool *, hive_choice *c) noexcept {
+  std::copy_n(plan().scores.begin(), c->score_count, c->scores);
+  c->scored = 1;
+  c->index = plan().choice;
+  return HIVE_OK;
+}
 inline hive_status evaluate_upper(void *, const hive_request *, const hive_pool *p, uint32_t *v) noexcept {
   const double *srtt = hive_column_at(p, 7);
   for (uint32_t i = 0; i < p->count; ++i) v[i] = srtt[i] > 100 ? 2u : 0u;  // bit 1 = srtt_upper
@@ -82,6 +90,10 @@ inline const hive_component liar_component{sizeof(hive_component), HIVE_KIND_STR
 inline const hive_strategy_vtable curious_table{sizeof(hive_strategy_vtable), 0, select_curiously, nullptr, nullptr, nullptr};
 inline const hive_component curious_component{sizeof(hive_component), HIVE_KIND_STRATEGY, HIVE_NEEDS_PREFIX_BLOCKS | HIVE_NEEDS_HEADERS, 0,
                                               str("curious"), str("1"), str(""), str("{}"), nullptr, nullptr, nullptr, &curious_table};
+
+inline const hive_strategy_vtable odd_table{sizeof(hive_strategy_vtable), 0, select_oddly, nullptr, nullptr, nullptr};
+inline const hive_component odd_component{sizeof(hive_component), HIVE_KIND_STRATEGY, 0, 0, str("odd"), str("1"), str(""), str("{}"),
+                                          nullptr, nullptr, nullptr, &odd_table};
 
 inline hive_field threshold_field(const char *name, const char *unit, const char *column, double max, uint32_t flags = 0) {
   return {sizeof(hive_field), HIVE_RULE_THRESHOLD, flags, 0, str(name), str(unit), str(""), str(column), 0, max};
@@ -111,7 +123,9 @@ class test_source final : public component_source {
   explicit test_source(std::vector<std::string> enabled = {}) : enabled_(std::move(enabled)) { plan() = {}; }
 
   const hive_component *strategy(std::string_view id) const override {
-    return id == "least-loaded" ? &least_component : id == "liar" ? &liar_component : id == "curious" ? &curious_component : nullptr;
+    for (const hive_component *c : {&least_component, &liar_component, &curious_component, &odd_component})
+      if (std::string_view(c->id.ptr, c->id.len) == id) return c;
+    return nullptr;
   }
   std::optional<gate_field> field(std::string_view name) const override {
     const auto names = fields();

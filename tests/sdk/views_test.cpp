@@ -2,6 +2,7 @@
 
 #include <limits>
 #include <set>
+#include <vector>
 
 #include "hive/check/sample_pool.hpp"
 #include "hive/sdk/strategy.hpp"
@@ -38,6 +39,38 @@ TEST(least, puts_unknown_last_and_still_chooses_among_the_unknown) {
   }
   sample_pool none(0);
   EXPECT_EQ(least(pool(none.view()), 3, [](uint32_t) { return 0.0; }), std::nullopt);
+}
+
+// Naive variants: NaN is the first to be compared and nothing is less; below the smallest normal number all is zero.
+TEST(least, orders_whatever_a_cost_may_be) {
+  constexpr double inf = std::numeric_limits<double>::infinity(), tiny = std::numeric_limits<double>::denorm_min();
+  const struct {
+    std::vector<double> costs;
+    std::set<uint32_t> least;
+  } cases[] = {{{missing, 1, inf}, {1}},      {{-inf, missing, -1e308}, {0}}, {{-inf, 0, -inf}, {0, 2}}, {{tiny, 0, 2 * tiny}, {1}},
+               {{0.0, tiny, -0.0}, {0, 2}}, {{1e308, inf, -tiny}, {2}},     {{2 * tiny, missing, tiny}, {2}}};
+  for (const uint32_t before : {0u, 3u, 70u}) {
+    for (const auto &c : cases) {
+      std::vector<double> costs(before, missing);
+      costs.insert(costs.end(), c.costs.begin(), c.costs.end());
+      sample_pool p(static_cast<uint32_t>(costs.size()));
+      std::vector<double> table(costs.size());
+      hive_choice choice{sizeof(hive_choice), 0, table.data(), static_cast<uint32_t>(table.size()), 0};
+      std::set<uint32_t> seen, scored, wanted;
+      for (const uint32_t i : c.least) wanted.insert(before + i);
+      const auto cost = [&](uint32_t i) { return costs[i]; };
+      for (uint64_t seed = 0; seed < 4; ++seed) {
+        seen.insert(least(pool(p.view()), seed, cost).value());
+        scored.insert(least_scored(pool(p.view()), seed, scores(&choice), cost).value());
+      }
+      EXPECT_EQ(seen, wanted) << before << " before " << c.costs[0] << " " << c.costs[1] << " " << c.costs[2];
+      EXPECT_EQ(scored, wanted) << before << " before " << c.costs[0] << " " << c.costs[1] << " " << c.costs[2];
+    }
+  }
+  sample_pool p(3);
+  std::set<uint32_t> seen;
+  for (uint64_t seed = 0; seed < 3; ++seed) seen.insert(least(pool(p.view()), seed, [](uint32_t i) { return i == 1 ? missing : inf; }).value());
+  EXPECT_EQ(seen.size(), 3u) << "none is better than nothing known";
 }
 
 TEST(least_scored, publishes_what_it_compared) {
