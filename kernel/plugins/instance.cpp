@@ -1,6 +1,7 @@
 #include "plugins/instance.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "plugins/error_words.hpp"
 #include "plugins/text.hpp"
@@ -65,7 +66,7 @@ struct instance::thunks {
     return i.services_.register_metric(kind, full, std::string(view(help)));
   }
   static void metric_add(const hive_host *h, hive_metric m, double delta) noexcept {
-    if (m != 0) of(h).services_.add_metric(m, delta);
+    if (m != 0 && std::isfinite(delta)) of(h).services_.add_metric(m, delta);  // a sum that was NaN once stays it
   }
   static void request_pump(const hive_host *h) noexcept {
     if (of(h).pump_ != nullptr) of(h).pump_(of(h).pump_ctx_);

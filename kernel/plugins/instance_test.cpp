@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <cmath>
+
 #include "hive/sdk/gate.hpp"
 #include "hive/sdk/strategy.hpp"
 #include "plugins/recording_services.hpp"
@@ -35,7 +37,7 @@ class probe_strategy {
   ~probe_strategy() { --alive; }
   std::optional<uint32_t> select(const sdk::request &, const sdk::pool &) const { throw std::runtime_error("always"); }
   void on_pool(const sdk::pool &) {
-    counter.add(2);
+    for (const double more : {2.0, double{NAN}, HUGE_VAL}) counter.add(more);
     refused.add();
     host.warn("hello");
     posted = host.post([](void *arg) noexcept { ++*static_cast<int *>(arg); }, &ran);
