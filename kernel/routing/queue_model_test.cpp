@@ -136,17 +136,18 @@ class walk {
       ++grants;
       const auto [count, capacity] = g->held.who()->slots.load();
       EXPECT_LE(count, capacity) << "step " << step_ << ": more slots given than there are";
+      EXPECT_FALSE(b_.gated.count(g->agent())) << "step " << step_ << ": the gates keep that agent out";
       was_holding_.insert(g);
       for (auto &t : live_) {
         if (t->now != state::waiting || t->model_ != g->model_) continue;
         maybe_passed_.insert(t.get());
         if (order_[t.get()] > order_[g] || !t->suits(g->agent())) continue;
-        if (!gates_ && lost_.count(t.get()) && !maybe_lost_.count(g)) {
+        if (lost_.count(t.get()) && !maybe_lost_.count(g)) {
           ADD_FAILURE() << "step " << step_ << ": a lost ticket was passed again";
         }
         // Whether one of another priority or tenant is later depends on what was granted since.
         if (t->cls.priority != g->cls.priority || t->tenant != g->tenant) continue;
-        if (!gates_ && g->at_once) {
+        if (g->at_once) {
           ADD_FAILURE() << "step " << step_ << ": it came and went before one of its own priority and tenant that waited for that agent";
         }
         // A lost one goes first by right: it passes nobody.
