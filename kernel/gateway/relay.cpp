@@ -252,6 +252,7 @@ void relay::retry(attempt_result result, api_error error, std::string_view cause
   scanner_.reset();
   filter_.reset();
   usage_ = {};
+  estimated_ = false;
   mode_ = mode::none;
   let_go();
   if (holds_slot()) return look_for_agent();
@@ -268,9 +269,15 @@ void relay::take_usage(link::usage told) {
   constexpr uint64_t characters_a_token = 4;
   if (!told.known) return;
   usage_ = told;
-  if (!usage_in_characters_) return;
-  for (uint64_t *n : {&usage_.prompt_tokens, &usage_.output_tokens}) *n = (*n + characters_a_token - 1) / characters_a_token;
-  if (usage_.cached_tokens) *usage_.cached_tokens /= characters_a_token;
+  if (usage_in_characters_) {
+    for (uint64_t *n : {&usage_.prompt_tokens, &usage_.output_tokens}) *n = (*n + characters_a_token - 1) / characters_a_token;
+    if (usage_.cached_tokens) *usage_.cached_tokens /= characters_a_token;
+  }
+  // Who tells more than it was allowed to generate counts something else, or lies: nothing is learned of it.
+  const auto most = route_.speaks == dialect::responses ? std::nullopt : scan_.most_output();
+  if (!most || usage_.output_tokens <= *most) return;
+  usage_.output_tokens = *most;
+  estimated_ = true;
 }
 
 void relay::end_attempt(attempt_result result, bool had_its_time) {
@@ -307,7 +314,7 @@ void relay::settle_usage() {
   if (usage_.known && whole) return;
   // Some engines tell the prompt first and a count that grows: of a cut stream the larger is nearer.
   const uint64_t counted = estimate_.output(text_bytes);
-  estimated_ = !usage_.known || counted > usage_.output_tokens;
+  estimated_ = estimated_ || !usage_.known || counted > usage_.output_tokens;
   if (!usage_.known) usage_.prompt_tokens = estimate_.counted_prompt;
   usage_.output_tokens = std::max(usage_.output_tokens, counted);
 }

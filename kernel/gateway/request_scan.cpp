@@ -135,6 +135,7 @@ class walker {
         seen_ |= 1u << known;
       }
       od::value value = field.value();
+      if (known < 0 && (key == "n" || key == "best_of")) note_choices(value);
       if (!top_field(known, value)) return false;
     }
     return true;
@@ -210,9 +211,13 @@ class walker {
       case k_max_completion_tokens:
       case k_max_output_tokens: {
         if (!walk(v, place::elsewhere, 1)) return false;
-        if (first != '-' && !digit(first)) return true;
+        if (first != '-' && !digit(first)) {
+          out_.odd_limits = out_.odd_limits || token != "null";
+          return true;
+        }
         const auto count = as_count(token);
         (known == k_max_tokens ? out_.max_tokens : out_.max_completion_tokens) = count;
+        out_.odd_limits = out_.odd_limits || !count;
         return true;
       }
       case k_messages: return walk_part(v, place::message_list, token, request_scan::main_part);
@@ -228,6 +233,15 @@ class walker {
       }
       default: return walk(v, place::elsewhere, 1);
     }
+  }
+
+  void note_choices(od::value &v) {
+    std::string_view token;
+    token_of(v, token);
+    if (token == "null") return;
+    const auto count = !token.empty() && digit(token.front()) ? as_count(token) : std::nullopt;
+    if (count) out_.choices = std::max(out_.choices, *count);
+    else out_.odd_limits = true;
   }
 
   bool walk_part(od::value &v, place at, std::string_view token, request_scan::prompt_part part) {
@@ -359,6 +373,15 @@ class walker {
 struct request_scanner::parser {
   od::parser json;
 };
+
+std::optional<uint64_t> request_scan::most_output() const {
+  const uint64_t limit = std::max(max_tokens.value_or(0), max_completion_tokens.value_or(0));
+  if (odd_limits || limit == 0) return std::nullopt;
+  const uint64_t prompts = messages != 0 ? 1 : std::max<uint64_t>(1, text_entries + token_ids);
+  uint64_t all = 0;
+  if (__builtin_mul_overflow(limit, choices, &all) || __builtin_mul_overflow(all, prompts, &all)) return std::nullopt;
+  return all;
+}
 
 request_scanner::request_scanner() : parser_(std::make_unique<parser>()) {}
 request_scanner::~request_scanner() = default;

@@ -32,6 +32,9 @@ struct request_scan {
   // absent: a budget can never grow by it. max_output_tokens, the name on the responses route, is max_completion_tokens here.
   std::optional<uint64_t> max_tokens;
   std::optional<uint64_t> max_completion_tokens;
+  // Another number than an engine may read in one of them, or in `n` or `best_of`: they are no bound of what it may generate.
+  bool odd_limits = false;
+  uint64_t choices = 1;            // the larger of `n` and `best_of`, which may occur twice: nothing is decided by them
 
   // For estimates (spec/http-api.md section 12): unescaped UTF-8 bytes of message, system and prompt text, nested blocks
   // included, plus the raw length of `tools` and of tool inputs.
@@ -62,6 +65,10 @@ struct request_scan {
     for (byte_range &r : prompt_at) move(r);
     if (object_at > at) object_at += n;
   }
+
+  // The most tokens that an engine may generate for it, over all choices and prompts; none where the request sets no limit. Not of
+  // the responses route, where a limit is one of each turn.
+  std::optional<uint64_t> most_output() const;
 
   // max_completion_tokens when it is not 0, else max_tokens.
   std::optional<uint64_t> declared_output() const {

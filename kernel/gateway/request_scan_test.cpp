@@ -149,6 +149,31 @@ TEST_F(request_scan_test, the_responses_routes_limit_of_output_is_read_too) {
   EXPECT_EQ(out_.declared_output(), 3u);
 }
 
+// Naive variants: `n` answers are held to the limit of one; where an engine may read another limit than we do, ours counts.
+TEST_F(request_scan_test, the_most_an_engine_may_generate_is_the_limit_for_each_choice_of_each_prompt) {
+  const std::pair<const char *, std::optional<uint64_t>> cases[] = {
+      {R"("max_tokens":10)", 10},
+      {R"("max_tokens":10,"n":3)", 30},
+      {R"("n":3,"max_tokens":10,"best_of":5,"n":4)", 50},
+      {R"("max_tokens":10,"n":null)", 10},
+      {R"("max_tokens":30,"max_completion_tokens":20)", 30},
+      {R"("max_tokens":10,"max_completion_tokens":null)", 10},
+      {R"("max_tokens":10,"prompt":["a","b","c"])", 30},
+      {R"("max_tokens":10,"prompt":[[1,2],[3]],"n":2)", 60},
+      {R"("max_tokens":10,"messages":[{"role":"user","content":"a"},{"role":"user","content":"b"}])", 10},
+      {R"("n":3)", {}},
+      {R"("max_tokens":0)", {}},
+      {R"("max_tokens":-1,"max_completion_tokens":10)", {}},
+      {R"("max_tokens":"500","max_completion_tokens":10)", {}},
+      {R"("max_tokens":10,"n":"3")", {}},
+      {R"("max_tokens":10,"n":-1)", {}},
+      {R"("max_tokens":1e30,"n":1e30)", {}}};
+  for (const auto &[fields, most] : cases) {
+    ASSERT_FALSE(scan(std::string("{\"model\":\"m\",") + fields + "}")) << fields;
+    EXPECT_EQ(out_.most_output(), most) << fields;
+  }
+}
+
 TEST_F(request_scan_test, refuses_what_is_not_one_sound_object_with_a_model) {
   const std::string deep(100'000, '[');
   const struct {

@@ -9,6 +9,9 @@
 
 namespace hive::http {
 
+// Of each count that an engine or an agent tells: no engine counts so far, and sums of counts stay sums.
+inline constexpr uint64_t most_tokens = 1ull << 40;
+
 struct token_usage {
   bool present = false;
   uint64_t prompt = 0;      // cache reads and creations included

@@ -21,7 +21,7 @@ struct usage_report {
   // Objects inside it that tell, under cached_name, how much of the prompt was cached.
   static constexpr std::array<std::string_view, 2> details_names = {"prompt_tokens_details", "input_tokens_details"};
   static constexpr std::string_view cached_name = "cached_tokens";
-  static constexpr uint64_t most = 1ull << 40;  // no engine counts so far; sums of counts stay sums
+  static constexpr uint64_t most = most_tokens;
 
   void set(field f, uint64_t n) {
     value[f] = n < most ? n : most;

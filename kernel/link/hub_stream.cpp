@@ -1,5 +1,8 @@
 // Streams, router side. Whoever calls the owner's events here has put its own state in order before: the owner may
 // destroy its handle inside any of them.
+#include <algorithm>
+
+#include "http/answer_facts.hpp"
 #include "link/hub_impl.hpp"
 
 namespace hive::link {
@@ -244,10 +247,11 @@ void hub_stream::finish(const record &r) {
   if (r.what == kind::data) {
     meta_reader reader(r.meta);
     std::string_view key, value;
+    const auto count = [&value] { return std::min(number_or(value, 0), http::most_tokens); };
     while (reader.next(key, value)) {
-      if (key == "prompt-tokens") u.prompt_tokens = number_or(value, 0);
-      else if (key == "output-tokens") u.output_tokens = number_or(value, 0);
-      else if (key == "cached-tokens") u.cached_tokens = number_or(value, 0);
+      if (key == "prompt-tokens") u.prompt_tokens = count();
+      else if (key == "output-tokens") u.output_tokens = count();
+      else if (key == "cached-tokens") u.cached_tokens = count();
       else continue;
       u.known = true;
     }

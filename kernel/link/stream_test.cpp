@@ -235,6 +235,20 @@ TEST_F(link_stream, late_records_of_an_old_epoch_are_dropped_and_their_credit_co
   EXPECT_FALSE(raw.lost);
 }
 
+// An agent's word: sums of it must not run over.
+TEST_F(link_stream, token_counts_of_an_agent_are_bounded) {
+  b.start_hubs();
+  raw_agent raw(b, 3);
+  ASSERT_TRUE(raw.join());
+  client c;
+  meta_writer told;
+  told.add("prompt-tokens", "18446744073709551615"), told.add("output-tokens", "-5"), told.add("cached-tokens", "1e30");
+  raw.send({.what = kind::data, .flags = flag_end, .stream = answered_stream(raw, c), .seq = 1}, told.take(), "x");
+  ASSERT_TRUE(b.until([&] { return c.over(); }));
+  EXPECT_EQ(c.tokens.prompt_tokens, 1ull << 40);
+  EXPECT_EQ(c.tokens.output_tokens + c.tokens.cached_tokens.value(), 0u);
+}
+
 // The counters of two epochs are equal as soon as an agent has come back: only the whole id names a stream.
 TEST_F(link_stream, records_of_an_old_epoch_with_the_counter_of_a_live_stream_touch_it_on_neither_side) {
   b.start_hubs();

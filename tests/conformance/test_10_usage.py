@@ -1,5 +1,8 @@
 """Row 10: tokens are settled once a request, from what the engine told, else from what was counted."""
+import hashlib
 import json
+
+import pytest
 
 from conftest import at_rest, wait_for
 from raw import DONE, ROLE, SSE, STOP, Client, completion, say, whole
@@ -138,3 +141,63 @@ def test_usage_that_was_told_is_not_marked_as_estimated(stack, engines):
     told, counted = audit_lines(stack, "completed", 2)
     assert (told["input_tokens"], told["output_tokens"], told["estimated"]) == (11, 7, False)
     assert counted["estimated"] is True and counted["output_tokens"] > 0
+
+
+KEY = "sk-usage-0123456789abcdef0123456789"
+AUTH = f"""api:
+  mode: api-key
+  keys:
+    - key_hash: {hashlib.sha256(KEY.encode()).hexdigest()}
+      key_preview: sk-...6789
+      metadata: {{name: acme key, owner: acme}}
+      quota: {{tokens_per_day: 1000000}}
+"""
+# What an engine says it has generated for a request that allows ten tokens, and what is counted, if that is one thing only.
+TOLD = {b"10": (10, False), b"11": (10, True), b"1000000": (10, True), b"18446744073709551615": (10, True), b"99999999999999999999": None,
+        b"-5": None, b"1e30": None, b'"7"': None}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_more_output_than_the_request_allows_is_not_believed(stack, engines, stream):
+    """The client gets what the engine said; the budget of the day, the counters and the audit get at most what was allowed.
+
+    Naive variants: one answer ends a key's day; a negative count gives it back; a sum runs over and a counter falls.
+    """
+    engine = engines()
+    (stack.folder / "auth.yaml").write_text(AUTH)
+    stack.start_router("--auth-config-file", stack.folder / "auth.yaml")
+    agent = stack.start_agent(engine)
+    for told in TOLD:
+        usage = b'{"prompt_tokens":3,"completion_tokens":%b,"total_tokens":4}' % told
+        body = b'{"object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"hi"},' \
+               b'"finish_reason":"stop"}],"usage":%b}' % usage
+        shown = [ROLE, say("hi"), STOP, b'data: {"choices":[],"usage":%b}\n\n' % usage, DONE]
+        engine.answer = streams(*shown) if stream else lambda chat: chat.send(whole(body)) or True
+        answer = stack.chat(stream=stream, max_tokens=10, headers={"Authorization": f"Bearer {KEY}"}, **(ASKED if stream else {}))
+        assert (answer.status_code, answer.content) == (200, b"".join(shown) if stream else body), told
+        wait_for("it is settled", lambda: at_rest(stack))
+    lines = audit_lines(stack, "completed", len(TOLD))
+    for line, (told, counted) in zip(lines, TOLD.items()):
+        assert 0 <= line["output_tokens"] <= 10 and 0 < line["input_tokens"] < 100, (told, line)
+        assert counted in (None, (line["output_tokens"], line["estimated"])), (told, line)
+    spent = sum(line["input_tokens"] + line["output_tokens"] for line in lines)
+    wait_for("the day has it", lambda: stack.metric("hivenet_router_tenant_tokens_used_today", tenant_id="acme") == spent)
+    assert sum(tokens(stack, agent)) == spent
+
+
+def test_an_absurd_prompt_does_not_run_away_with_the_estimate(stack, engines):
+    """A prompt of 400 bytes that is told as 2^64 - 1 tokens, again and again: the next one like it is estimated at no more than its bytes.
+
+    Naive variant: what was told last is what the next one is taken for, and admission refuses everybody.
+    """
+    body = completion().replace(b'"prompt_tokens": 3', b'"prompt_tokens": 18446744073709551615')
+    engine = engines(lambda chat: chat.send(whole(body)) or True)
+    stack.start_router()
+    agent = stack.start_agent(engine)
+    for _ in range(20):
+        assert ask(stack, messages=[{"role": "user", "content": "x" * 400}]).payload == body
+    lines = audit_lines(stack, "completed", 20)
+    assert all(100 <= line["input_estimate"] <= 400 for line in lines), lines
+    assert lines[0]["input_estimate"] < lines[-1]["input_estimate"]
+    wait_for("it is settled", lambda: at_rest(stack))
+    assert tokens(stack, agent)[0] == 20 * 2**40

@@ -28,7 +28,7 @@ struct padded {
 
 bool same(const request_scan &a, const request_scan &b) {
   return a.model == b.model && a.stream == b.stream && a.include_usage == b.include_usage &&
-         a.max_tokens == b.max_tokens && a.max_completion_tokens == b.max_completion_tokens &&
+         a.max_tokens == b.max_tokens && a.max_completion_tokens == b.max_completion_tokens && a.most_output() == b.most_output() &&
          a.text_bytes == b.text_bytes && a.text_entries == b.text_entries && a.text_quarters == b.text_quarters &&
          a.messages == b.messages && a.images == b.images;
 }
