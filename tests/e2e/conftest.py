@@ -1,4 +1,4 @@
-"""Real processes for end-to-end tests: engine simulator, router, agents. Port 0 everywhere; every wait has a bound.
+"""Real processes for end-to-end tests: engine simulator, router, agents. Port 0, or one that is reserved; every wait has a bound.
 
 With HIVE_TEST_TLS=1 every router speaks TLS to its clients.
 
@@ -30,6 +30,7 @@ TOP = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("HIVE_BUILD", TOP / "build" / "release"))
 BIN = BUILD / "bin"
 ADMIN_KEY = "admin-key-of-the-end-to-end-tests-0001"
+MOST_WORKERS = 4  # of a router here; each has a port of its own for the link
 
 
 @functools.cache
@@ -165,8 +166,27 @@ class Stack:
         self.secret = secrets.token_hex(32)
         self.secrets = {self.secret, ADMIN_KEY}
         self.processes = []
+        self.reserved = []
         self.router = None
         self.metrics_url = self.page = ""
+
+    def reserve(self, count=1):
+        """A port of loopback, the first of `count` in a row, that nobody else is given while this lasts: a process of the test may listen
+        there, end, and listen there again."""
+        while True:
+            held = [socket.socket() for _ in range(count)]
+            try:
+                for i, s in enumerate(held):
+                    s.bind(("127.0.0.1", held[0].getsockname()[1] + i if i else 0))
+            except (OSError, OverflowError):
+                for s in held:
+                    s.close()
+                continue
+            for s in held:  # bound for good, and never listening: who sets the same may be there, too
+                s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            self.reserved += held
+            return held[0].getsockname()[1]
 
     def keep(self, process):
         self.processes.append(process)
@@ -175,8 +195,10 @@ class Stack:
     def start_engine(self, *args):
         return self.keep(Engine(self.folder, *args))
 
-    def start_router(self, *args, env=None, http="127.0.0.1:0", link="127.0.0.1:0", under=()):
-        """`under`: a command that ends in running the router in its place."""
+    def start_router(self, *args, env=None, http=None, link=None, under=()):
+        """`under`: a command that ends in running the router in its place. Its addresses stay the test's: another one may be started there."""
+        http = http or f"127.0.0.1:{self.reserve()}"
+        link = link or f"127.0.0.1:{self.reserve(MOST_WORKERS)}"
         environment = {"HIVENET_ROUTER_JWT_SECRET": self.secret, "HIVENET_ROUTER_ADMIN_API_KEYS": ADMIN_KEY,
                        "HIVENET_ROUTER_AUDIT_LOG_PATH": str(self.folder / "audit.jsonl")}
         environment.update(env or {})
@@ -283,6 +305,8 @@ class Stack:
                 self.page = httpx.get(self.metrics_url, timeout=2).text
         for process in reversed(self.processes):
             process.kill()
+        for s in self.reserved:
+            s.close()
         leaks = self.leaks()
         assert not leaks, leaks
 

