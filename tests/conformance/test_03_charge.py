@@ -176,7 +176,7 @@ def test_an_agent_frozen_out_and_back_takes_exactly_its_capacity(stack, engines)
     clients = begin(stack, 2)
     agent.child.send_signal(signal.SIGSTOP)
     wait_for("it is out", lambda: not stack.row(agent.peer_id)["status"]["routable"], limit=8)
-    assert load(stack, agent) == 0
+    wait_for("and its streams with it", lambda: load(stack, agent) == 0)
     agent.child.send_signal(signal.SIGCONT)
     wait_for("it is back", lambda: stack.row(agent.peer_id)["status"]["routable"], limit=20)
     for c in clients:

@@ -231,8 +231,8 @@ class Cloud:
                     error()
                     break
                 while not self.released.is_set():
-                    self.flooded += len(data)
                     self.flooded_at = time.monotonic()
+                    self.flooded += len(data)
                     write(((f"event: {event.type}\n" if messages else "") + f"data: {data}\n\n").encode())
         else:
             if not messages:

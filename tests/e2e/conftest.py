@@ -105,7 +105,7 @@ class Process:
         def line():
             if self.child.poll() is not None:
                 raise AssertionError(f"{self.name} ended with {self.child.returncode}:\n{self.log()}")
-            for text in self.out_path.read_text().splitlines():
+            for text in self.out_path.read_text().split("\n")[:-1]:  # the rest is half a line that is being written
                 if '"ready":true' in text:
                     return json.loads(text)
             return None

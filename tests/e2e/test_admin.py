@@ -38,8 +38,12 @@ def test_health_shows_every_line(simple):
 
 def test_routing_table_row_has_the_sheets_shape(simple):
     simple.chat(max_tokens=2)
-    wait_for("engine signals", lambda: "running_requests" in simple.row(simple.agent.peer_id).get("engine", {}))
-    row = simple.row(simple.agent.peer_id)
+
+    def whole():
+        row = simple.row(simple.agent.peer_id)
+        return row if "running_requests" in row.get("engine", {}) and "hardware" in row else None
+
+    row = wait_for("what the agent measures", whole)
     assert row["metadata"]["model"] == "sim-model" and row["metadata"]["engine"] == "vllm" and row["metadata"]["capacity"] == 10
     assert row["status"]["healthy"] and row["status"]["backend_healthy"]
     assert row["universal"]["successful_requests_total"] == 1 and row["universal"]["output_tokens_total"] == 2

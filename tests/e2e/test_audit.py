@@ -243,7 +243,7 @@ def test_a_pipe_nobody_reads_and_a_full_disk_stop_no_request(stack):
                 assert client.get("/v1/models").status_code == 200
         if kind == "disk":
             assert stack.metric("hivenet_router_audit_lines_dropped_total", reason="queue_full") > 0
-            assert stack.metric("hivenet_router_audit_write_errors_total") > 0
+            wait_for("its writer's errors", lambda: stack.metric("hivenet_router_audit_write_errors_total") > 0)
         began = time.monotonic()
         assert stack.router.stop() == 0
         assert time.monotonic() - began < 8

@@ -118,7 +118,7 @@ def test_block_waits_for_the_file_once_and_a_dead_one_does_not_stop_the_router(s
     assert stack.metric("hivenet_router_audit_blocked_total") == 1
     assert stack.metric("hivenet_router_audit_blocked_seconds_total") >= 0.5
     assert stack.metric("hivenet_router_audit_lines_dropped_total", reason="queue_full") > 0
-    assert "requests wait with them" in stack.router.log()
+    wait_for("its writer says so", lambda: "requests wait with them" in stack.router.log())
     began = time.monotonic()
     assert stack.router.stop() == 0
     assert time.monotonic() - began < 8
@@ -146,7 +146,8 @@ def test_a_change_under_admin_says_who_asked_for_what_and_what_came_of_it(simple
         ask(7, method, target)
     ask(7, "POST", "/admin/explain", json={"model": "sim-model"})
     ask(8, "DELETE", "/admin/policy")
-    wait_for("the last one", lambda: [a for a in actions() if a["request_id"] == ids[8]])
+    # A change has its line before its request has.
+    wait_for("both lines of the last one", lambda: len([line for line in simple.audit() if line["request_id"] == ids[8]]) == 2)
     who = hashlib.sha256(ADMIN_KEY.encode()).hexdigest()[:12]
     drain, named = "/admin/agents/:peer_id/drain", "/admin/policy/models/*name"
     seen = [(a["method"], a["route"], a["target"], a["status_code"], a["admin_key_id"]) for a in actions()]

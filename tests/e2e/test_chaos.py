@@ -90,7 +90,7 @@ def test_agents_that_die_under_load_hang_no_request_and_lose_no_slot(stack, seco
         wait_for("everything is returned", lambda: at_rest(s, peers), limit=20)
         for _ in range(10):
             assert s.chat(max_tokens=1).status_code == 200
-        assert at_rest(s, peers)
+        wait_for("everything is returned", lambda: at_rest(s, peers))
     wait_for("the engine is idle", lambda: engine.state()["running"] == 0)
     # A difference shows after three looks, a second apart.
     drifts, until = set(), time.monotonic() + 4.5

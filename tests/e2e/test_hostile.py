@@ -660,14 +660,14 @@ def test_the_descriptor_limit_is_raised_and_its_end_survived(stack):
         assert resource.prlimit(process.pid, resource.RLIMIT_NOFILE) == (hard, hard)
     resource.prlimit(stack.router.pid, resource.RLIMIT_NOFILE, (80, hard))
     crowd = [socket.create_connection(stack.place) for _ in range(100)]
-    time.sleep(0.3)
+    said = lambda: stack.router.log().count("no descriptors or no memory for a new connection")
+    wait_for("it says so", said)
     assert stack.router.child.poll() is None
     for s in crowd:
         s.close()
     wait_for("it serves again", lambda: stack.chat(max_tokens=1).status_code == 200)
     assert stack.metric("http_server_accept_failures_total") > 0
-    lines = wait_for("it says so", lambda: stack.router.log().count("no descriptors or no memory for a new connection"))
-    assert lines <= 5
+    assert said() <= 5
 
 
 def test_a_second_sigterm_ends_a_drain(simple):

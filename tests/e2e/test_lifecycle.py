@@ -155,8 +155,9 @@ def test_history_of_the_last_flush_survives_kill_9(stack):
     agent = stack.start_agent(engine)
     for _ in range(5):
         stack.chat(max_tokens=1)
-    wait_for("flushed", lambda: stack.admin("/admin/storage").json()["disk_db"]["univ_history_count"] == 1)
-    time.sleep(0.5)
+    wait_for("flushed", lambda: b'"successful_requests":5' in (stack.folder / "db" / "data.mdb").read_bytes())
+    # Asked of the thread that writes: the whole of it is done.
+    assert stack.admin("/admin/storage").json()["disk_db"]["univ_history_count"] == 1
     http, link = stack.router.said["http"], stack.link
     stack.router.kill()
     stack.start_router("--universal-flush-interval", "200ms", http=http, link=link)

@@ -242,7 +242,7 @@ def test_agents_come_first_and_their_last_error_is_kept(stack, cloud):
     with httpx.stream("POST", stack.url + "/v1/chat/completions", json={"model": "sim-model", "messages": USER, "stream": True}, timeout=20):
         full = stack.chat()  # the one slot is taken
         assert full.status_code == 200 and full.json()["processed_by"] == "provider:openai"
-    wait_for("the slot is free", lambda: stack.table() and not sim.state()["running"])
+    wait_for("the slot is free", lambda: not sim.state()["running"] and not any(r["status"]["active_requests"] for r in stack.table().values()))
     assert stack.metric("hivenet_router_policy_provider_fallback_total", model="sim-model") == 1
     assert stack.metric("hivenet_router_routing_requests_routed_total", region="cloud", engine="openai", model=MODELS["openai"]) == 1
     assert stack.metric("http_client_request_duration_seconds_count", provider="openai", status_code="200") == 1

@@ -108,7 +108,7 @@ def test_strangers_to_the_authority_old_versions_and_plain_http_get_nothing(secu
         assert fine, said
     plain = httpx.get("http://" + where + "/health")
     assert plain.status_code == 400 and "https://" in plain.json()["error"]["message"]
-    assert secured.metric("http_connections_refused_total", listener="client", reason="tls_handshake") >= 3
+    wait_for("they are counted", lambda: secured.metric("http_connections_refused_total", listener="client", reason="tls_handshake") >= 3)
 
 
 def test_certificates_change_under_load_and_no_request_fails(secured):
@@ -194,9 +194,9 @@ def test_admin_and_metrics_have_listeners_of_their_own_with_client_certificates(
     hidden = httpx.get(clients + "/admin/health", headers=BEARER, verify=trust(badge))
     assert hidden.status_code == 404 and hidden.json()["error"]["code"] == "not_found"
     assert httpx.get(clients + "/v1/models", verify=trust()).status_code == 200
-    page = httpx.get(metrics, verify=trust()).text
-    assert 'hivenet_router_tls_certificate_expiry_timestamp_seconds{listener="admin"}' in page
-    assert 'http_connections_refused_total{listener="admin",reason="tls_handshake"} 2' in page
+    page = lambda: httpx.get(metrics, verify=trust()).text
+    wait_for("both are counted, which is after they were told", lambda: 'http_connections_refused_total{listener="admin",reason="tls_handshake"} 2' in page())
+    assert 'hivenet_router_tls_certificate_expiry_timestamp_seconds{listener="admin"}' in page()
     plain = httpx.get(live.metrics_url)
     assert plain.status_code == 400 and "https://" in plain.json()["error"] and "hivenet_router" not in plain.text
 
