@@ -91,7 +91,7 @@ def test_it_is_sent_again_once_and_only_before_the_first_byte(stack, engines):
 
 
 def test_the_pool_learns_when_the_engine_closes_idle_connections(stack, engines):
-    """An engine that closes after 0.6 s idle instead of the expected 5 s: after two such closes the agent closes first.
+    """An engine that closes after 2 s idle instead of the expected 5 s: after two such closes the agent closes first.
 
     Naive variant: a fixed idle limit: the engine keeps closing first, and each close is a chance for the race.
     """
@@ -99,7 +99,7 @@ def test_the_pool_learns_when_the_engine_closes_idle_connections(stack, engines)
 
     def answer(chat):
         serve(chat)
-        ready, _, _ = select.select([chat.connection], [], [], 0.6)
+        ready, _, _ = select.select([chat.connection], [], [], 2.0)
         closed_by.append("agent" if ready else "engine")
         return False  # closes now, whoever was first
 
@@ -108,7 +108,7 @@ def test_the_pool_learns_when_the_engine_closes_idle_connections(stack, engines)
     agent = stack.start_agent(engine)
     for i in range(4):
         ask(stack, 1)
-        wait_for("its connection is closed", lambda: len(closed_by) == i + 1, limit=3)
+        wait_for("its connection is closed", lambda: len(closed_by) == i + 1)
     assert closed_by == ["engine", "engine", "agent", "agent"]
     assert blameless(stack, agent) and attempts_failed(stack) == 0
 

@@ -93,7 +93,7 @@ def test_after_content_a_failure_is_told_in_the_stream_and_nothing_is_repeated(s
     Naive variants: the attempt is repeated and the client reads two answers in one; the stream simply ends well; [DONE] is invented;
     the status alone decides, and the audit has a 200 that completed.
     """
-    asked, failing = [], [None]
+    asked, failing, seen = [], [None], threading.Event()
 
     def answer(chat):
         asked.append(chat)
@@ -109,12 +109,15 @@ def test_after_content_a_failure_is_told_in_the_stream_and_nothing_is_repeated(s
             def broken(chat):
                 chat.send(SSE)
                 chat.chunk(frames)
-                chat.wait_gone(0.1)  # so that the bytes are read before the end is
+                seen.wait(10)  # a reset takes with it what was not read
                 if reset:
                     chat.reset()
 
             failing[0] = broken
+            seen.clear()
             with Client(stack, stream=True) as client:
+                assert client.until(lambda c: c.payload.startswith(frames)), f"{name}, {ending}: {client.payload}"
+                seen.set()
                 client.to_end()
             where = f"{name}, {ending}: {client.payload}"
             assert client.status == 200 and client.payload.startswith(frames), where

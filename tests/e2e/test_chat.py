@@ -123,7 +123,7 @@ def test_every_model_the_engine_lists_is_routable_and_shares_the_slots(stack):
     stack.start_router()
     agent = stack.start_agent(engine, "--capacity", "1")
     assert {m["id"] for m in httpx.get(stack.url + "/v1/models").json()["data"]} == {"base", "lora/one"}
-    engine.faults(first_token_ms=400)
+    engine.faults(first_token_ms=1500)
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         first = pool.submit(stack.chat, model="base", max_tokens=1)
         wait_for("the slot is taken", lambda: stack.row(agent.peer_id)["status"]["active_requests"] == 1)

@@ -48,7 +48,7 @@ def test_a_leaving_router_is_not_ready_refuses_new_work_and_finishes_what_runs(s
     learns it from failures.
     """
     assert httpx.get(simple.url + "/health/ready").json() == {"status": "ready"}
-    streams = slow_streams(simple, 3, 100)
+    streams = slow_streams(simple, 3, 250)  # with their end it is gone
     with httpx.Client() as kept:
         assert kept.get(simple.url + "/health").status_code == 200
         simple.router.child.terminate()
@@ -70,14 +70,14 @@ def test_a_leaving_router_is_not_ready_refuses_new_work_and_finishes_what_runs(s
 def test_readiness_goes_before_work_is_refused(stack):
     """Naive variant: both at the same moment: what the balancer sends until its next look is refused."""
     stack.engine = stack.start_engine()
-    stack.start_router("--drain-delay", "1s")
+    stack.start_router("--drain-delay", "3s")
     stack.start_agent(stack.engine)
     stack.router.child.terminate()
     begin = time.monotonic()
-    wait_for("not ready", lambda: httpx.get(stack.url + "/health/ready").status_code == 503, limit=0.9)
-    assert stack.chat(max_tokens=1).status_code == 200 and time.monotonic() - begin < 0.9
+    wait_for("not ready", lambda: httpx.get(stack.url + "/health/ready").status_code == 503, limit=2.9)
+    assert stack.chat(max_tokens=1).status_code == 200 and time.monotonic() - begin < 2.9
     assert stack.router.child.wait(10) == 0
-    assert time.monotonic() - begin >= 0.9
+    assert time.monotonic() - begin >= 2.9
 
 
 def test_a_drain_is_bounded_and_what_is_cut_is_told(stack):
@@ -106,7 +106,7 @@ def test_what_waits_when_the_drain_begins_is_served(stack):
     stack.engine = stack.start_engine()
     stack.start_router()
     stack.start_agent(stack.engine, "--capacity", "1")
-    (stream,) = slow_streams(stack, 1, 40)
+    (stream,) = slow_streams(stack, 1, 150)
     parked = Stream(stack, 1, stream=False)
     wait_for("one waits for the slot", lambda: stack.metric("hivenet_router_queue_depth") == 1)
     stack.router.child.terminate()
@@ -148,19 +148,19 @@ def test_a_leaving_agent_says_so_its_streams_finish_and_others_take_over(stack):
     stack.engine = stack.start_engine()
     stack.start_router()
     leaver = stack.start_agent(stack.engine, identity="a.key")
-    streams = slow_streams(stack, 2, 60)
+    streams = slow_streams(stack, 2, 300)  # they outlast what follows: with their end the agent is gone
     other_engine = stack.start_engine()
     stack.start_agent(other_engine, identity="b.key")
     begin = time.monotonic()
     leaver.child.terminate()
-    wait_for("unroutable by its word, not by a timeout", lambda: not stack.row(leaver.peer_id)["status"]["routable"], limit=1)
-    assert time.monotonic() - begin < 1
+    wait_for("unroutable by its word, not by a timeout", lambda: not stack.row(leaver.peer_id)["status"]["routable"], limit=2.5)
+    assert time.monotonic() - begin < 2.5
     for _ in range(10):
         assert stack.chat(max_tokens=1).status_code == 200
     assert other_engine.state()["served"] == 10
     assert all(s.whole() for s in streams)
     assert leaver.child.wait(5) == 0
-    wait_for("it has said goodbye", lambda: leaver.peer_id not in stack.table(), limit=1)
+    wait_for("it has said goodbye", lambda: leaver.peer_id not in stack.table(), limit=5)
     assert stack.metric("hivenet_router_link_links_lost_total") == 0
     assert stack.engine.state()["aborted"] == 0
 
@@ -176,7 +176,7 @@ def test_the_operator_drains_one_agent_embedded_or_not_and_calls_it_back(stack):
         engine.faults(step_ms=20)
     for peer, engine, other in ((inside, engines[0], engines[1]), (agent.peer_id, engines[1], engines[0])):
         stack.engine = engine
-        streams = [Stream(stack, 60) for _ in range(4)]
+        streams = [Stream(stack, 150) for _ in range(4)]
         wait_for("all stream", lambda: all('"content":"token' in s.text for s in streams))
         assert stack.row(peer)["status"]["active_requests"] > 0
         answer = stack.admin(f"/admin/agents/{peer}/drain", "POST")

@@ -301,7 +301,7 @@ def test_memory_does_not_grow_with_the_number_of_requests_and_no_slot_is_lost(st
 def test_a_model_that_nobody_serves_any_more_is_forgotten_with_its_series(stack):
     """Naive variant: pools and metric series are made and never dropped; a stranger's model name becomes a label."""
     engine = stack.start_engine("--model", "old-model")
-    stack.start_router("--heartbeat-interval", "200ms", "--unhealthy-after", "500ms", "--remove-after", "1s", "--health-check-interval", "100ms")
+    stack.start_router("--heartbeat-interval", "200ms", "--unhealthy-after", "1500ms", "--remove-after", "2s", "--health-check-interval", "100ms")
     agent = stack.start_agent(engine)
     assert stack.chat(model="old-model", max_tokens=1).status_code == 200
     assert any('model="old-model"' in k for k in stack.metrics())

@@ -33,7 +33,7 @@ def waiting(stack):
 
 def test_one_too_many_is_refused_and_other_keys_go_on(stack):
     engine = start(stack, "      max_parallel_requests: 2\n")
-    engine.faults(first_token_ms=1500)
+    engine.faults(first_token_ms=3000)
     with concurrent.futures.ThreadPoolExecutor(3) as pool:
         held = [pool.submit(say, stack) for _ in range(2)]
         running(stack, 2)
@@ -48,8 +48,8 @@ def test_one_too_many_is_refused_and_other_keys_go_on(stack):
 
 
 def test_one_too_many_waits_in_order_until_its_deadline_or_its_client_ends_it(stack):
-    engine = start(stack, "      max_parallel_requests: 1\n" + WAITS, "--request-timeout", "8s", "--queue-depth", "2")
-    engine.faults(first_token_ms=1500)
+    engine = start(stack, "      max_parallel_requests: 1\n" + WAITS, "--request-timeout", "10s", "--queue-depth", "2")
+    engine.faults(first_token_ms=2500)
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         first = pool.submit(say, stack, text="first")
         running(stack, 1)

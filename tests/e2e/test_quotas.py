@@ -296,7 +296,7 @@ def test_the_days_usage_survives_a_kill_and_a_stop(stack):
     spent, of_model = used(stack), used(stack, "beta")
     assert min(spent, of_model) > 0
     # A second is what a kill may lose, and what a busy machine makes longer.
-    wait_for("it is on disk", lambda: on_disk(stack, b"acme", spent) and on_disk(stack, b"beta\0sim-model", of_model), limit=1.5)
+    wait_for("it is on disk", lambda: on_disk(stack, b"acme", spent) and on_disk(stack, b"beta\0sim-model", of_model), limit=5)
     say(stack)
     restart(stack, "kill", *persistent)
     assert spent <= used(stack) <= spent * 2 and used(stack, "beta") == of_model

@@ -214,6 +214,7 @@ def test_a_sample_is_the_time_from_sending_to_the_head_of_the_answer(stack):
     engine = stack.start_engine("--step-ms", "40")
     stack.start_router(env=SAMPLES)
     stack.start_agent(engine, "--capacity", "1")
+    # Two seconds each: what a busy machine adds is little beside them.
 
     def took(number, **more):
         begin = time.monotonic()
@@ -221,17 +222,17 @@ def test_a_sample_is_the_time_from_sending_to_the_head_of_the_answer(stack):
         (r,) = wait_for("a sample", lambda: samples_of(stack, number))
         return (time.monotonic() - begin) * 1e3, r
 
-    whole, r = took(1, stream=True, max_tokens=20)
-    assert whole > 700 and r < 250, (whole, r)
-    whole, r = took(2, stream=False, max_tokens=20)
-    assert 700 < r <= whole, (whole, r)
+    whole, r = took(1, stream=True, max_tokens=50)
+    assert whole > 1900 and r < 700, (whole, r)
+    whole, r = took(2, stream=False, max_tokens=50)
+    assert 1900 < r <= whole, (whole, r)
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
-        held = pool.submit(stack.chat, True, max_tokens=20)
+        held = pool.submit(stack.chat, True, max_tokens=50)
         wait_for("the slot is taken", lambda: engine.state()["running"] == 1)
         whole, r = took(3, stream=True, max_tokens=1)
         assert held.result().status_code == 200
-    assert whole > 500 and r < 250, (whole, r)
-    assert stack.metric("hivenet_router_queue_wait_seconds_sum", model="sim-model") > 0.5
+    assert whole > 1000 and r < 700, (whole, r)
+    assert stack.metric("hivenet_router_queue_wait_seconds_sum", model="sim-model") > 0.8
 
 
 def test_failures_are_samples_when_something_was_sent(stack):
@@ -241,12 +242,12 @@ def test_failures_are_samples_when_something_was_sent(stack):
     sent counts with its waiting time.
     """
     engine = stack.start_engine()
-    stack.start_router("--request-timeout", "700ms", env=SAMPLES)
+    stack.start_router("--request-timeout", "2s", env=SAMPLES)
     stack.start_agent(engine, "--capacity", "1")
     engine.faults(status=500)
     assert asked(stack, 1).status_code == 502
     (r,) = samples_of(stack, 1)
-    assert 0 < r < 250
+    assert 0 < r < 700
     engine.faults(first_token_ms=60_000)
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         held = pool.submit(asked, stack, 2)
@@ -254,9 +255,9 @@ def test_failures_are_samples_when_something_was_sent(stack):
         parked = asked(stack, 3)
         assert held.result().status_code == 504 and parked.status_code == 504
     (r,) = samples_of(stack, 2)
-    assert 600 < r < 1500
+    assert 1700 < r < 4000
     after = samples_of(stack, 3)
-    assert after == [] or after[0] < 400, "the time in the queue is none of the agent's"
+    assert after == [] or after[0] < 1100, "the time in the queue is none of the agent's"
 
 
 def test_who_is_asked_late_is_not_to_blame_for_the_deadline(stack):
