@@ -190,17 +190,22 @@ std::string nearest(std::string_view name, std::span<const std::string> names) {
   size_t best_distance = std::max<size_t>(2, name.size() / 3) + 1;
   std::vector<size_t> row;
   for (const std::string &candidate : names) {
+    // A distance is at least the difference of the lengths, and at least the least of each row on the way.
+    if (std::max(name.size(), candidate.size()) - std::min(name.size(), candidate.size()) >= best_distance) continue;
     row.resize(candidate.size() + 1);
     for (size_t j = 0; j < row.size(); ++j) row[j] = j;
-    for (size_t i = 1; i <= name.size(); ++i) {
+    size_t least = 0;
+    for (size_t i = 1; i <= name.size() && least < best_distance; ++i) {
       size_t diagonal = row[0];
-      row[0] = i;
+      least = row[0] = i;
       for (size_t j = 1; j < row.size(); ++j) {
         const size_t substituted = diagonal + (fold(name[i - 1]) != fold(candidate[j - 1]));
         diagonal = row[j];
         row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
+        least = std::min(least, row[j]);
       }
     }
+    if (least >= best_distance) continue;
     if (row.back() < best_distance) {
       best_distance = row.back();
       best = candidate;

@@ -62,6 +62,8 @@ TEST(text, nearest_name_is_offered_only_when_it_is_near) {
   const std::string names[] = {"queue-size", "queue-depth", "max-concurrent"};
   EXPECT_EQ(nearest("queue-dept", names), "queue-depth");
   EXPECT_EQ(nearest("zzz", names), "");
+  EXPECT_EQ(nearest("queue-depth" + std::string(40, 'x'), names), "") << "much longer than all";
+  EXPECT_EQ(nearest("ab", std::vector<std::string>{"abcd", "ac", "ad"}), "ac") << "the first of those as near";
 }
 
 TEST(text, secrets_compare_by_content) {

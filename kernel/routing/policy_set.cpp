@@ -35,7 +35,7 @@ void settle(const std::map<std::string, held_policy> &kept, std::vector<candidat
     std::map<std::string_view, owner> owners;
     for (const auto &[name, held] : kept) {
       const bool replaced = std::any_of(candidates.begin(), candidates.end(),
-                                        [&](const candidate &c) { return !c.refused && c.file->name == name; });
+                                        [&name = name](const candidate &c) { return !c.refused && c.file->name == name; });
       if (replaced || !held.document) continue;
       for (const std::string &model : held.document->models) owners.emplace(model, owner{&name, &held.from});
     }
