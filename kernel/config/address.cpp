@@ -1,12 +1,9 @@
 #include "config/address.hpp"
 
-#include <arpa/inet.h>
-#include <net/if.h>
-
-#include <algorithm>
 #include <charconv>
 #include <vector>
 
+#include "base/host_text.hpp"
 #include "base/text.hpp"
 
 namespace hive::config {
@@ -19,33 +16,6 @@ bool parse_port(std::string_view text, uint16_t &port) {
   if (error != std::errc() || end != text.data() + text.size() || value > 65535) return false;
   port = static_cast<uint16_t>(value);
   return true;
-}
-
-// inet_pton reads up to a NUL, and a text may hold one.
-bool is_literal(int family, std::string_view host) {
-  in6_addr parsed;
-  return host.find('\0') == std::string_view::npos && inet_pton(family, std::string(host).c_str(), &parsed) == 1;
-}
-
-bool is_v4(std::string_view host) { return is_literal(AF_INET, host); }
-
-// With a zone or without: fe80::1%eth0.
-bool is_v6(std::string_view host) {
-  const size_t percent = host.find('%');
-  if (percent == std::string_view::npos) return is_literal(AF_INET6, host);
-  const std::string_view zone = host.substr(percent + 1);
-  const bool good = !zone.empty() && zone.size() < IF_NAMESIZE && std::all_of(zone.begin(), zone.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '.' || c == '_';
-  });
-  return good && is_literal(AF_INET6, host.substr(0, percent));
-}
-
-bool is_name(std::string_view host) {
-  if (host.empty() || host.size() > 253 || host.front() == '-' || host.front() == '.') return false;
-  const bool digits_only = std::all_of(host.begin(), host.end(), [](char c) { return (c >= '0' && c <= '9') || c == '.'; });
-  return !digits_only && std::all_of(host.begin(), host.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '.' || c == '_';
-  });
 }
 
 status refuse(std::string_view text, const char *right) {
@@ -62,8 +32,6 @@ std::string address::text() const {
   return (v6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
 }
 
-bool is_ip_literal(std::string_view host) { return is_v4(host) || is_v6(host); }
-
 result<address> parse_address(std::string_view text) {
   const size_t colon = text.rfind(':');
   address out;
@@ -72,7 +40,7 @@ result<address> parse_address(std::string_view text) {
   if (host.starts_with('[')) {
     if (!host.ends_with(']') || !is_v6(host.substr(1, host.size() - 2))) return refuse(text, listen_form);
     host = host.substr(1, host.size() - 2);
-  } else if (!host.empty() && !is_v4(host) && !is_name(host)) {
+  } else if (!host.empty() && !is_v4(host) && !is_host_name(host)) {
     return refuse(text, listen_form);
   }
   out.host = host;
@@ -87,12 +55,12 @@ result<std::string> parse_announce(std::string_view text) {
     if (parts.size() != 4 || parts[2] != "tcp" || !parse_port(parts[3], port)) return refuse(text, announce_form);
     const std::string &kind = parts[0], &host = parts[1];
     const bool fits = kind == "ip4" ? is_v4(host) : kind == "ip6" ? is_v6(host)
-                      : (kind == "dns" || kind == "dns4" || kind == "dns6") && is_name(host);
+                      : (kind == "dns" || kind == "dns4" || kind == "dns6") && is_host_name(host);
     if (!fits) return refuse(text, announce_form);
     return host;
   }
   if (rest.starts_with("tcp://")) rest.remove_prefix(6);
-  if (is_v4(rest) || is_v6(rest) || is_name(rest)) return std::string(rest);
+  if (is_ip_literal(rest) || is_host_name(rest)) return std::string(rest);
   const auto pair = parse_address(rest);
   if (!pair || pair->host.empty()) return refuse(text, announce_form);
   return pair->host;

@@ -19,7 +19,6 @@ struct address {
 
 // `:8080`, `127.0.0.1:8080`, `name:8080`, `[::1]:0`. The port is required, the host is not.
 result<address> parse_address(std::string_view text);
-bool is_ip_literal(std::string_view host);
 
 // The host of an announce address: `/ip4/A/tcp/P`, `/ip6/A/tcp/P`, `/dns4/NAME/tcp/P` (dns, dns6 too), `tcp://HOST:PORT`,
 // HOST:PORT or HOST. A port is checked and left out (workers have ports of their own).

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "base/host_text.hpp"
 #include "base/test_folder.hpp"
 #include "config/secret.hpp"
 #include "config/test_swapped_file.hpp"

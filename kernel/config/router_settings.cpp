@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "base/clock.hpp"
+#include "base/host_text.hpp"
 #include "base/text.hpp"
 #include "config/secret.hpp"
 

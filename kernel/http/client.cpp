@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/host_text.hpp"
 #include "base/text.hpp"
 #include "http/client_call.hpp"
 
@@ -16,10 +17,11 @@ std::string bracketed(const std::string &host) { return host.find(':') == std::s
 }  // namespace
 
 result<origin> parse_origin(std::string_view url, schemes allowed) {
-  const std::string text(url);
+  // What stands before an @ or in a query may be a password, and this is going to be printed.
+  const std::string text = url.find_first_of("@?#") != std::string_view::npos ? "the URL" : "\"" + std::string(url) + "\"";
   const bool both = allowed == schemes::http_and_https;
   const auto wrong = [&](const char *why) {
-    return fail(errc::invalid, "\"" + text + "\": " + why + "; expected http" + (both ? "s" : "") + "://HOST[:PORT][/BASE]");
+    return fail(errc::invalid, text + ": " + why + "; expected http" + (both ? "s" : "") + "://HOST[:PORT][/BASE]");
   };
   const bool tls = iequals(url.substr(0, 8), "https://");
   if (tls && !both) return wrong("https is not supported");
@@ -46,6 +48,7 @@ result<origin> parse_origin(std::string_view url, schemes allowed) {
     if (!authority.empty() && authority.front() != ':') return wrong("there is text after the IPv6 address");
     if (!authority.empty()) port = authority.substr(1);
     if (!authority.empty() && port.empty()) return wrong("the port is empty");
+    if (!is_v6(out.host)) return wrong("what stands in brackets is no IPv6 address");
   } else {
     const size_t colon = authority.find(':');
     out.host = authority.substr(0, colon);
@@ -56,6 +59,7 @@ result<origin> parse_origin(std::string_view url, schemes allowed) {
     }
   }
   if (out.host.empty()) return wrong("the host is empty");
+  if (!is_ip_literal(out.host) && !is_host_name(out.host)) return wrong("the host is neither a name nor an address");
   if (!port.empty()) {
     unsigned value = 0;
     const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), value);

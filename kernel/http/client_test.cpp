@@ -268,9 +268,11 @@ TEST(parse_origin, reads_base_urls_and_names_what_is_wrong) {
   }
   for (const char *bad : {"", "h:80", "https://h", "http://", "http://:80", "http://h:", "http://h:0", "http://h:70000",
                           "http://h:8x", "http://::1:80", "http://[::1", "http://[::1]x", "http://u:p@h", "http://h/?q",
-                          "http://h /", "http://[]"}) {
+                          "http://h /", "http://[]", "http://[[fAAAA]:80", "http://[h]:80", "http://h]", "http://h,i", "http://1.2.3"}) {
     EXPECT_FALSE(parse_origin(bad).ok()) << bad;
   }
+  for (const char *secret : {"http://user:hidden@h", "http://h/?key=hidden", "ftp://h#hidden"})
+    EXPECT_THAT(parse_origin(secret).why().message(), testing::Not(testing::HasSubstr("hidden"))) << secret;
   const auto secure = parse_origin("https://api.example/v1/", schemes::http_and_https);
   ASSERT_TRUE(secure.ok());
   EXPECT_TRUE(secure->tls);
