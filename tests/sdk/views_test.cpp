@@ -73,6 +73,31 @@ TEST(least, orders_whatever_a_cost_may_be) {
   EXPECT_EQ(seen.size(), 3u) << "none is better than nothing known";
 }
 
+TEST(least, turns_over_ties_of_many_candidates_in_their_order) {
+  for (const uint32_t count : {63u, 64u, 65u, 128u, 200u}) {
+    sample_pool p(count);
+    std::vector<double> load(count, 0.5);
+    std::vector<uint32_t> ties;
+    for (uint32_t i = 0; i < count; ++i) {
+      if (i % 7 == 3) load[i] = missing;
+      // None in the second block of 64.
+      if (i % 5 != 2 || i / 64 == 1) continue;
+      load[i] = 0.25;
+      ties.push_back(i);
+    }
+    p.set("load", load);
+    const hive_column id = p.column("load");
+    const pool view(p.view());
+    const auto cost = [&](uint32_t i) { return view.signal(id)[i]; };
+    std::vector<double> table(count);
+    for (uint64_t seed = 0; seed < 2 * ties.size(); ++seed) {
+      hive_choice c{sizeof(hive_choice), 0, table.data(), count, 0};
+      EXPECT_EQ(least(view, seed, cost), ties[seed % ties.size()]) << count;
+      EXPECT_EQ(least_scored(view, seed, scores(&c), cost), ties[seed % ties.size()]) << count;
+    }
+  }
+}
+
 TEST(least_scored, publishes_what_it_compared) {
   sample_pool p(3);
   p.set("load", {3, 1, 2});

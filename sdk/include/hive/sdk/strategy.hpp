@@ -27,9 +27,9 @@ class scores {
 
 namespace detail {
 
-// No branch depends on a cost until the winner's block is found: ties are random to a predictor. `c < best ? c : best` is
-// one instruction and passes over NaN; four minima and four counts at once, since one would wait on itself, and each a variable
-// of its own, since compilers keep an array in memory. `cost` is called once for each, in ascending order.
+// No branch depends on a cost: who costs least is random to a predictor. `c < best ? c : best` is one instruction and passes over
+// NaN; four minima at once, since one would wait on itself, and each a variable of its own, since compilers keep an array in
+// memory. `cost` is called once for each, in ascending order.
 template <class Cost>
 double lowest(std::span<const uint32_t> candidates, Cost &&cost) {
   const size_t n = candidates.size();
@@ -49,45 +49,48 @@ double lowest(std::span<const uint32_t> candidates, Cost &&cost) {
   return a;
 }
 
-// Which of those that cost no more than `low` it is.
+// Which of those that cost no more than `low` it is. They are laid in a row, a block at a time, and counted as they are laid:
+// looking for the one whose turn it is would cost a branch a candidate.
 template <class Cost>
 std::optional<uint32_t> pick(std::span<const uint32_t> candidates, uint64_t seed, double low, Cost &&cost) {
   constexpr size_t block = 64;
   const size_t n = candidates.size();
   if (n == 0) return std::nullopt;
   if (low == HUGE_VAL) return candidates[seed % n];  // none known: all tie
-  const auto ties_in = [&](size_t from, size_t to) {
-    uint64_t a = 0, b = 0, c = 0, d = 0;
+  uint32_t tied[block];
+  const auto lay = [&](size_t from) {
+    const size_t to = from + block < n ? from + block : n;
+    size_t count = 0;
+    const auto next = [&](uint32_t i) {
+      tied[count] = i;
+      count += cost(i) <= low;
+    };
     size_t k = from;
     for (; k + 4 <= to; k += 4) {
-      a += cost(candidates[k]) <= low;
-      b += cost(candidates[k + 1]) <= low;
-      c += cost(candidates[k + 2]) <= low;
-      d += cost(candidates[k + 3]) <= low;
+      next(candidates[k]);
+      next(candidates[k + 1]);
+      next(candidates[k + 2]);
+      next(candidates[k + 3]);
     }
-    for (; k < to; ++k) a += cost(candidates[k]) <= low;
-    return a + b + c + d;
+    for (; k < to; ++k) next(candidates[k]);
+    return count;
   };
-  const uint64_t ties = ties_in(0, n);
+  uint64_t ties = 0;
+  for (size_t from = 0; from < n; from += block) ties += lay(from);
   if (ties == 0) return candidates[seed % n];  // a cost that changes while it is asked: still an answer
   uint64_t skip = ties == 1 ? 0 : seed % ties;
+  if (n <= block) return tied[skip];
   for (size_t from = 0; from < n; from += block) {
-    const size_t to = from + block < n ? from + block : n;
-    const uint64_t here = n <= block ? ties : ties_in(from, to);
-    if (skip >= here) {
-      skip -= here;
-      continue;
-    }
-    for (size_t k = from; k < to; ++k) {
-      if (cost(candidates[k]) <= low && skip-- == 0) return candidates[k];
-    }
+    const size_t here = lay(from);
+    if (skip < here) return tied[skip];
+    skip -= here;
   }
   return candidates[seed % n];
 }
 }  // namespace detail
 
 // The candidate with the least cost(index); ties go to seed % ties, NaN is last, none known still chooses. `cost` is
-// called up to four times a candidate and must answer the same each time. Empty when there is no candidate.
+// called up to three times a candidate and must answer the same each time. Empty when there is no candidate.
 template <class Cost>
 std::optional<uint32_t> least(const pool &p, uint64_t seed, Cost &&cost) {
   return detail::pick(p.candidates(), seed, detail::lowest(p.candidates(), cost), cost);
