@@ -13,17 +13,18 @@ namespace {
 
 uint32_t index_of(const fleet::pool &pool, const fleet::agent *who) { return pool.index_of(*who).value_or(nowhere); }
 
-// Takes one of the list out of the candidates; a full one among them no longer counts as held.
-void take_out(const fleet::pool &pool, const uint8_t *fits, const std::vector<const fleet::agent *> &list, uint8_t *keep,
-              uint32_t &held) {
-  for (const fleet::agent *who : list) {
-    const uint32_t i = index_of(pool, who);
-    if (i == nowhere || !fits[i]) continue;
-    const fleet::pool_row &row = pool.row(i);
-    if (keep[i])
-      keep[i] = 0;
-    else if ((row.standing & ~fleet::standing_busy) == 0)
-      --held;
+// Takes those that this request shall not have out of the candidates; a full one among them no longer counts as held.
+void take_out(const fleet::pool &pool, const uint8_t *fits, const selection &sel, uint8_t *keep, uint32_t &held) {
+  for (const auto *list : {&sel.failed, &sel.barred}) {
+    for (const fleet::agent *who : *list) {
+      const uint32_t i = index_of(pool, who);
+      if (i == nowhere || !fits[i]) continue;
+      const fleet::pool_row &row = pool.row(i);
+      if (keep[i])
+        keep[i] = 0;
+      else if ((row.standing & ~fleet::standing_busy) == 0)
+        --held;
+    }
   }
 }
 
@@ -69,8 +70,7 @@ funnel_result run_funnel(const fleet::pool &pool, lane &where, step &s, selectio
 
   const uint8_t *fits = s.fits(pool, sel.capability);
   uint32_t held = scan::open_slots(pool.slot_states(), fits, keep, n);
-  take_out(pool, fits, sel.failed, keep, held);
-  take_out(pool, fits, sel.barred, keep, held);
+  take_out(pool, fits, sel, keep, held);
   sel.held = held;
   const funnel_result empty{held > 0 ? verdict::full : verdict::none, 0};
 

@@ -99,8 +99,24 @@ TEST(scan, gather_keeps_order) {
       keep[i] = (i / 8) % 3 == 0 ? 1 : (i / 8) % 3 == 1 ? 0 : chance() % 2;
       if (keep[i]) want.push_back(i);
     }
-    std::vector<uint32_t> got(n + 8);
+    std::vector<uint32_t> got(n);
     got.resize(scan::gather(keep.data(), n, got.data()));
+    EXPECT_EQ(got, want);
+  }
+}
+
+TEST(scan, gather_knows_every_pattern_of_eight_and_writes_no_further_than_the_last) {
+  for (uint32_t bits = 0; bits < 256; ++bits) {
+    std::vector<uint8_t> keep(16, 1);
+    std::vector<uint32_t> want = {0, 1, 2, 3, 4, 5, 6, 7};
+    for (uint32_t k = 0; k < 8; ++k) {
+      keep[8 + k] = bits >> k & 1;
+      if (keep[8 + k] != 0) want.push_back(8 + k);
+    }
+    std::vector<uint32_t> got(17, 77);
+    const uint32_t count = scan::gather(keep.data(), 16, got.data());
+    EXPECT_EQ(got.back(), 77u);
+    got.resize(count);
     EXPECT_EQ(got, want);
   }
 }
