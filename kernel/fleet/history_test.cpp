@@ -166,7 +166,7 @@ struct column_reader final : pool_watcher {
   explicit column_reader(hive_column c) : column(c) {}
   void on_more_slots() override {}
   void on_standing_changed() override { ++rechecks; }
-  void settle() override {}
+  bool settle() override { return false; }
   bool reads(hive_column id, bool) const override { return id == column; }
   const hive_column column;
   int rechecks = 0;

@@ -92,13 +92,19 @@ class pool::impl {
     if (same_value(cell, value)) return;
     const bool load_went_up = id == kernel_.load && value > cell;
     cell = value;
+    // Every request changes six cells, mostly of columns that no rule reads: that has to cost next to nothing.
+    const row_journal &changes = owner_.changes_;
+    if (changes.follows(id) || (id == kernel_.load && changes.follows(kernel_.capacity_utilization)) || owner_.readers() != nullptr)
+      tell(id, index, load_went_up);
+  }
+  [[gnu::noinline]] void tell(hive_column id, uint32_t index, bool load_went_up) {
     owner_.changes_.note(index, id);
     if (id == kernel_.load) owner_.changes_.note(index, kernel_.capacity_utilization);  // two names of one array
     note_change(id, load_went_up);
   }
 
   void note_change(hive_column id, bool load_went_up = false) {
-    pool_watcher *w = owner_.watcher_;
+    const pool_watcher *w = owner_.readers();
     if (w == nullptr) return;
     if (w->reads(id, load_went_up) || (id == kernel_.load && w->reads(kernel_.capacity_utilization, load_went_up))) {
       ask_recheck();
@@ -227,10 +233,7 @@ class pool::impl {
 
 pool_section::~pool_section() {
   deferred_calls calls;
-  if (pool_watcher *w = pool_.watcher_) {
-    w->settle();
-    w->take_deferred(calls);
-  }
+  if (pool_watcher *w = pool_.watcher_; w != nullptr && w->settle()) w->take_deferred(calls);
   pool_.mutex_.unlock();
   for (const std::function<void()> &call : calls) call();
 }

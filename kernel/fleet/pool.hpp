@@ -59,10 +59,12 @@ class pool_watcher {
   virtual void on_more_slots() = 0;
   // Membership, routability or a column that waiting gates read has changed: every waiting verdict is stale.
   virtual void on_standing_changed() = 0;
-  // The last act of a critical section.
-  virtual void settle() = 0;
+  // The last act of a critical section. True: it has decided to send something.
+  virtual bool settle() = 0;
   // Moves what settle decided to send into `out`, for after the lock is dropped.
   virtual void take_deferred(deferred_calls &out) { (void)out; }
+  // False: no waiting request's gates read any column, so that `reads` need not be asked at each change.
+  bool reads_any() const { return reads_any_; }
   // Whether a waiting request's gates read this column; for `load` going up: whether one can let an agent in by that.
   virtual bool reads(hive_column, bool load_went_up) const { return (void)load_went_up, false; }
   // The shortest max_age that a waiting request's gates put on the column: a value written again unchanged is news to them
@@ -70,6 +72,9 @@ class pool_watcher {
   virtual uint64_t shortest_max_age(hive_column) const { return never_ns; }
   // Whether a waiting verdict may have changed since the last such call by time alone. Asked at each tick.
   virtual bool changed_by_time(uint64_t now_ns) { return (void)now_ns, false; }
+
+ protected:
+  bool reads_any_ = true;
 };
 
 // What the pool knows of one slot. Guarded by the pool's lock.
@@ -191,6 +196,8 @@ class pool {
   void count_refused(uint32_t index);
   uint32_t free_ = 0;                                   // sum of rows_[i].free()
   pool_watcher *watcher_ = nullptr;
+  // The watcher, if some that wait have gates that read columns.
+  const pool_watcher *readers() const { return watcher_ != nullptr && watcher_->reads_any() ? watcher_ : nullptr; }
   std::unique_ptr<impl> impl_;
 };
 

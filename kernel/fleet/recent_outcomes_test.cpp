@@ -109,7 +109,7 @@ TEST_F(recent_column, its_going_missing_rechecks_who_waits) {
   struct watcher final : pool_watcher {
     void on_more_slots() override {}
     void on_standing_changed() override { ++changes; }
-    void settle() override {}
+    bool settle() override { return false; }
     bool reads(hive_column id, bool) const override { return id == column; }
     hive_column column = 0;
     int changes = 0;

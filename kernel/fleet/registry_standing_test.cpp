@@ -72,7 +72,7 @@ TEST_F(registry_of_two_workers, an_operators_drain_outlasts_reconnects_and_resta
 struct slot_listener final : pool_watcher {
   void on_more_slots() override { ++more; }
   void on_standing_changed() override { ++changed; }
-  void settle() override {}
+  bool settle() override { return false; }
   int more = 0, changed = 0;
 };
 

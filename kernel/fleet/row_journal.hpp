@@ -17,9 +17,10 @@ class row_journal {
 
   // Who reads says so before it relies on it, once a column: most are followed by nobody, and every request changes some of those.
   void follow(hive_column column) const { followed_.set(column); }
+  bool follows(hive_column column) const { return followed_[column]; }
   // `column` 0 = some.
   void note(uint32_t row, hive_column column = 0) {
-    if (column != 0 && !followed_.test(column)) return;
+    if (column != 0 && !follows(column)) return;
     const entry e{row, column};
     if (written_ > 0 && entries_[(written_ - 1) % room] == e && written_ != read_) return;
     entries_[written_++ % room] = e;

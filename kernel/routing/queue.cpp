@@ -1,7 +1,6 @@
 #include "routing/queue.hpp"
 
 #include <algorithm>
-#include <bitset>
 #include <cassert>
 #include <unordered_map>
 #include <utility>
@@ -9,6 +8,7 @@
 
 #include "base/clock.hpp"
 #include "base/text.hpp"
+#include "routing/column_readers.hpp"
 #include "routing/turnover.hpp"
 
 namespace hive::routing {
@@ -18,7 +18,6 @@ constexpr size_t max_passed = 16;       // agents remembered that went to later 
 constexpr size_t prune_from = 1024;      // tenants that owe nothing are forgotten from here on
 constexpr size_t most_spare = 256;       // states kept for tickets to come
 constexpr size_t most_tenants = 65536;  // beyond it idle ones are forgotten with their debt
-constexpr size_t columns = fleet::column_table::limit + 1;
 
 }  // namespace
 
@@ -50,8 +49,8 @@ struct ticket::state : std::enable_shared_from_this<ticket::state> {
   bool lost = false;                    // a later ticket got an agent that fits it
   bool passed_many = false;
   std::vector<std::pair<uint32_t, uint64_t>> passed;  // {index, agent key} given to later tickets while it was untried
-  std::bitset<columns> reads;
-  std::bitset<columns> reads_rise;
+  column_readers::column_set reads;
+  column_readers::column_set reads_rise;
   std::span<const aged_column> ages;
 };
 
@@ -128,11 +127,7 @@ class waiting_line::impl {
     if (s.lost) --lost_;
     if (s.recheck) --rechecks_;
     if (s.recheck && s.woken) --recheck_wakes_out_;
-    if (s.reads.any()) count_reads(s, -1);
-    s.reads.reset();
-    s.reads_rise.reset();
-    count_ages(s, -1);
-    s.ages = {};
+    if (s.since_ns != 0) forget_reads(s);
     s.in_line = s.woken = s.recheck = s.lost = false;
     s.finder = nullptr;
     ++s.life;
@@ -292,8 +287,9 @@ class waiting_line::impl {
     if (s.recheck) --recheck_wakes_out_;
   }
 
-  void settle() {
-    if (line_.empty()) return;
+  // Whether there is something to post.
+  bool settle() {
+    if (line_.empty()) return false;
     while (wakes_out_ < pool_.free_slots() && untried_count() > wakes_out_) {
       state *s = nullptr;
       if (lost_ > 0) {
@@ -307,6 +303,7 @@ class waiting_line::impl {
     if (rechecks_ > 0 && recheck_wakes_out_ == 0) {
       if (state *s = first([](const state &t) { return t.recheck && !t.woken; })) wake(*s);
     }
+    return !to_post_.empty();
   }
 
   void bump() {
@@ -326,42 +323,23 @@ class waiting_line::impl {
 
   // Only a ticket that stays is asked; one that is served at once costs nothing here.
   void learn_reads(state &s) {
-    for (hive_column id = 1; id < columns; ++id) {
+    for (hive_column id = 1; id < column_readers::columns; ++id) {
       if (s.finder->reads(id)) s.reads.set(id);
       if (s.finder->reads_rise(id)) s.reads_rise.set(id);
     }
     s.reads |= s.reads_rise;
-    if (s.reads.any()) count_reads(s, 1);
     s.ages = s.finder->ages();
-    count_ages(s, 1);
+    count_reads(s, 1);
   }
-
-  // Few: those of the rules with max_age in the steps that somebody waits in.
-  void count_ages(const state &s, int by) {
-    for (const aged_column &one : s.ages) {
-      auto found = std::find_if(aged_.begin(), aged_.end(), [&](const auto &a) { return a.first == one; });
-      if (found == aged_.end()) found = aged_.insert(aged_.end(), {one, 0});
-      found->second += static_cast<uint32_t>(by);
-      if (found->second == 0) aged_.erase(found);
-    }
+  void forget_reads(state &s) {
+    count_reads(s, -1);
+    s.reads.reset();
+    s.reads_rise.reset();
+    s.ages = {};
   }
-
-  // Whether some value has passed a max_age since the last tick.
-  bool aged_since(uint64_t before, uint64_t now) const {
-    const hive_pool view = pool_.view();
-    for (const auto &[one, readers] : aged_) {
-      const uint64_t *sampled = one.id < view.column_count ? view.sampled_ns[one.id] : nullptr;
-      for (uint32_t i = 0; sampled && i < view.count; ++i)
-        if (sampled[i] != 0 && sampled[i] + one.max_age_ns >= before && sampled[i] + one.max_age_ns < now) return true;
-    }
-    return false;
-  }
-
   void count_reads(const state &s, int by) {
-    for (size_t id = s.reads._Find_first(); id < columns; id = s.reads._Find_next(id)) {
-      readers_[id] += static_cast<uint32_t>(by);
-      if (s.reads_rise.test(id)) rise_readers_[id] += static_cast<uint32_t>(by);
-    }
+    readers_.count(s.reads, s.reads_rise, s.ages, by);
+    owner_.reads_any_ = readers_.any();
   }
 
   waiting_line &owner_;
@@ -378,9 +356,7 @@ class waiting_line::impl {
   size_t tried_ = 0, lost_ = 0, wakes_out_ = 0, rechecks_ = 0, recheck_wakes_out_ = 0;
   size_t bytes_ = 0;
   std::vector<state *> to_post_;
-  uint32_t readers_[columns] = {};
-  uint32_t rise_readers_[columns] = {};
-  std::vector<std::pair<aged_column, uint32_t>> aged_;  // with its readers
+  column_readers readers_;
   uint64_t last_tick_ns_ = 0;
   line_stats stats_;
   std::vector<std::shared_ptr<state>> spare_;
@@ -397,6 +373,7 @@ uint64_t ticket::retry_after_ns() const { return state_ ? state_->retry_after_ns
 
 waiting_line::waiting_line(fleet::pool &p, const line_limits &limits, const clock_source *clock)
     : impl_(std::make_unique<impl>(*this, p, limits, clock)) {
+  reads_any_ = false;
   std::lock_guard lock(p.mutex());
   p.set_watcher(this);
 }
@@ -438,14 +415,15 @@ entered waiting_line::run(ticket &t, uint64_t generation) {
 }
 
 void waiting_line::cancel(ticket &t) {
-  if (!t.state_) return;
+  if (!t.waiting()) return;
   fleet::pool_section section(impl_->pool_);
-  if (t.state_->in_line) impl_->remove(*t.state_);
+  impl_->remove(*t.state_);
 }
 
+// Who had its slot long ago changes nothing of the pool: there is nothing to settle then.
 void waiting_line::forget(ticket &t) {
-  fleet::pool_section section(impl_->pool_);
-  if (t.state_->in_line) impl_->remove(*t.state_);
+  cancel(t);
+  const std::lock_guard lock(impl_->pool_.mutex());
   impl_->keep(std::move(t.state_));
 }
 
@@ -460,7 +438,7 @@ line_stats waiting_line::stats() const {
 
 void waiting_line::on_more_slots() { impl_->bump(); }
 void waiting_line::on_standing_changed() { impl_->recheck_all(); }
-void waiting_line::settle() { impl_->settle(); }
+bool waiting_line::settle() { return impl_->settle(); }
 
 void waiting_line::take_deferred(fleet::deferred_calls &out) {
   for (ticket::state *s : impl_->to_post_) {
@@ -475,20 +453,16 @@ void waiting_line::take_deferred(fleet::deferred_calls &out) {
 }
 
 uint64_t waiting_line::shortest_max_age(hive_column id) const {
-  uint64_t shortest = never_ns;
-  for (const auto &[one, readers] : impl_->aged_)
-    if (one.id == id) shortest = std::min(shortest, one.max_age_ns);
-  return shortest;
+  return impl_->readers_.shortest_max_age(id);
 }
 
 bool waiting_line::changed_by_time(uint64_t now_ns) {
   const uint64_t before = std::exchange(impl_->last_tick_ns_, now_ns);
-  return !impl_->aged_.empty() && impl_->aged_since(before, now_ns);
+  return impl_->readers_.aged_between(impl_->pool_, before, now_ns);
 }
 
 bool waiting_line::reads(hive_column id, bool load_went_up) const {
-  if (impl_->line_.empty() || id >= columns) return false;
-  return (load_went_up ? impl_->rise_readers_ : impl_->readers_)[id] > 0;
+  return impl_->readers_.reads(id, load_went_up);
 }
 
 }  // namespace hive::routing

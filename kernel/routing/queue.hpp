@@ -140,7 +140,7 @@ class waiting_line final : public fleet::pool_watcher {
 
   void on_more_slots() override;
   void on_standing_changed() override;
-  void settle() override;
+  bool settle() override;
   void take_deferred(fleet::deferred_calls &out) override;
   bool reads(hive_column, bool load_went_up) const override;
   uint64_t shortest_max_age(hive_column) const override;

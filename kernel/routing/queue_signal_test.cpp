@@ -68,6 +68,24 @@ TEST(queue, a_column_its_gates_read_rechecks_it_at_most_every_100_ms_and_is_neve
   EXPECT_EQ(r.runs, before + 2);
 }
 
+TEST(queue, a_reader_that_leaves_does_not_silence_the_column_for_another) {
+  bed b;
+  b.add("A0", 1);
+  request t0(b);
+  t0.enter();
+  EXPECT_FALSE(b.line("m").reads_any()) << "who was served at once reads nothing";
+  reader_request leaves, stays;
+  const hive_column kv = b.fleet.columns().intern("kv");
+  wait_for_column(b, leaves, kv);
+  wait_for_column(b, stays, kv);
+  leaves.line->cancel(leaves.t);
+  EXPECT_TRUE(b.line("m").reads_any());
+  b.fleet.signals("A0", {{"kv", 0.95, 0}}, "");
+  b.deliver_all();
+  EXPECT_EQ(stays.last, entered::advance);
+  EXPECT_FALSE(b.line("m").reads_any());
+}
+
 TEST(queue, a_value_that_goes_stale_rechecks_the_gates_that_read_it) {
   bed b;
   b.add("A0", 1);
