@@ -49,8 +49,8 @@ double lowest(std::span<const uint32_t> candidates, Cost &&cost) {
   return a;
 }
 
-// Which of those that cost no more than `low` it is. They are laid in a row, a block at a time, and counted as they are laid:
-// looking for the one whose turn it is would cost a branch a candidate.
+// Which of those that cost no more than `low` it is. Those of one block are laid in a row, which counts them as well: looking for
+// the one whose turn it is would cost a branch a candidate. Many are counted first, four at once, and only the winner's block laid.
 template <class Cost>
 std::optional<uint32_t> pick(std::span<const uint32_t> candidates, uint64_t seed, double low, Cost &&cost) {
   constexpr size_t block = 64;
@@ -58,31 +58,43 @@ std::optional<uint32_t> pick(std::span<const uint32_t> candidates, uint64_t seed
   if (n == 0) return std::nullopt;
   if (low == HUGE_VAL) return candidates[seed % n];  // none known: all tie
   uint32_t tied[block];
-  const auto lay = [&](size_t from) {
-    const size_t to = from + block < n ? from + block : n;
+  const auto lay = [&](std::span<const uint32_t> of) {
     size_t count = 0;
     const auto next = [&](uint32_t i) {
       tied[count] = i;
       count += cost(i) <= low;
     };
-    size_t k = from;
-    for (; k + 4 <= to; k += 4) {
-      next(candidates[k]);
-      next(candidates[k + 1]);
-      next(candidates[k + 2]);
-      next(candidates[k + 3]);
+    size_t k = 0;
+    for (; k + 4 <= of.size(); k += 4) {
+      next(of[k]);
+      next(of[k + 1]);
+      next(of[k + 2]);
+      next(of[k + 3]);
     }
-    for (; k < to; ++k) next(candidates[k]);
+    for (; k < of.size(); ++k) next(of[k]);
     return count;
   };
-  uint64_t ties = 0;
-  for (size_t from = 0; from < n; from += block) ties += lay(from);
-  if (ties == 0) return candidates[seed % n];  // a cost that changes while it is asked: still an answer
+  const auto ties_in = [&](std::span<const uint32_t> of) {
+    uint64_t a = 0, b = 0, c = 0, d = 0;
+    size_t k = 0;
+    for (; k + 4 <= of.size(); k += 4) {
+      a += cost(of[k]) <= low;
+      b += cost(of[k + 1]) <= low;
+      c += cost(of[k + 2]) <= low;
+      d += cost(of[k + 3]) <= low;
+    }
+    for (; k < of.size(); ++k) a += cost(of[k]) <= low;
+    return a + b + c + d;
+  };
+  // A cost that changes while it is asked may leave no tie: still an answer.
+  const uint64_t ties = n <= block ? lay(candidates) : ties_in(candidates);
+  if (ties == 0) return candidates[seed % n];
   uint64_t skip = ties == 1 ? 0 : seed % ties;
   if (n <= block) return tied[skip];
   for (size_t from = 0; from < n; from += block) {
-    const size_t here = lay(from);
-    if (skip < here) return tied[skip];
+    const auto part = candidates.subspan(from, from + block < n ? block : n - from);
+    const uint64_t here = ties_in(part);
+    if (skip < here) return lay(part) > skip ? tied[skip] : part[0];
     skip -= here;
   }
   return candidates[seed % n];
@@ -90,7 +102,7 @@ std::optional<uint32_t> pick(std::span<const uint32_t> candidates, uint64_t seed
 }  // namespace detail
 
 // The candidate with the least cost(index); ties go to seed % ties, NaN is last, none known still chooses. `cost` is
-// called up to three times a candidate and must answer the same each time. Empty when there is no candidate.
+// called up to four times a candidate and must answer the same each time. Empty when there is no candidate.
 template <class Cost>
 std::optional<uint32_t> least(const pool &p, uint64_t seed, Cost &&cost) {
   return detail::pick(p.candidates(), seed, detail::lowest(p.candidates(), cost), cost);
