@@ -269,15 +269,17 @@ void relay::take_usage(link::usage told) {
   constexpr uint64_t characters_a_token = 4;
   if (!told.known) return;
   usage_ = told;
-  if (usage_in_characters_) {
-    for (uint64_t *n : {&usage_.prompt_tokens, &usage_.output_tokens}) *n = (*n + characters_a_token - 1) / characters_a_token;
-    if (usage_.cached_tokens) *usage_.cached_tokens /= characters_a_token;
-  }
-  // Who tells more than it was allowed to generate counts something else, or lies: nothing is learned of it.
-  const auto most = route_.speaks == dialect::responses ? std::nullopt : scan_.most_output();
-  if (!most || usage_.output_tokens <= *most) return;
-  usage_.output_tokens = *most;
-  estimated_ = true;
+  if (!usage_in_characters_) return;
+  for (uint64_t *n : {&usage_.prompt_tokens, &usage_.output_tokens}) *n = (*n + characters_a_token - 1) / characters_a_token;
+  if (usage_.cached_tokens) *usage_.cached_tokens /= characters_a_token;
+}
+
+// More tokens than an engine may generate for the request and than the text holds that passed by: it counts something else, or lies.
+// By the request alone a client could have its answers for nothing, with a limit that its engine knows by another name.
+std::optional<uint64_t> relay::most_output(uint64_t counted) const {
+  if (route_.speaks == dialect::responses) return std::nullopt;
+  const auto most = scan_.most_output(route_.path == "/v1/chat/completions" || route_.speaks == dialect::anthropic);
+  return most ? std::optional(std::max(*most, counted)) : std::nullopt;
 }
 
 void relay::end_attempt(attempt_result result, bool had_its_time) {
@@ -305,15 +307,21 @@ void relay::settle_usage() {
     take_usage({facts.usage.prompt, facts.usage.completion, facts.usage.cached, facts.usage.present});
     text_bytes = facts.delta_bytes;
     whole = facts.finished || facts.done;
-  } else if (!usage_.known && !committed_ && !encoded_ && route_.capability == "llm") {
+  } else if (!committed_ && !encoded_ && route_.capability == "llm" && (!usage_.known || usage_.output_tokens > most_output(0).value_or(UINT64_MAX))) {
     text_bytes = answer_text_bytes(held_);
   }
   // Of a compressed answer only the size is known. What repeats from event to event costs next to nothing in it, so that its
   // bytes are about those of the text.
   if (encoded_ && route_.capability == "llm") text_bytes = encoded_bytes_;
+  const uint64_t counted = estimate_.output(text_bytes);
+  // A whole answer that was too large to be held has no text to compare with.
+  const bool comparable = mode_ == mode::stream || encoded_ || !committed_;
+  if (const auto most = most_output(counted); usage_.known && comparable && most && usage_.output_tokens > *most) {
+    usage_.output_tokens = *most;
+    estimated_ = true;  // nothing is learned of it
+  }
   if (usage_.known && whole) return;
   // Some engines tell the prompt first and a count that grows: of a cut stream the larger is nearer.
-  const uint64_t counted = estimate_.output(text_bytes);
   estimated_ = estimated_ || !usage_.known || counted > usage_.output_tokens;
   if (!usage_.known) usage_.prompt_tokens = estimate_.counted_prompt;
   usage_.output_tokens = std::max(usage_.output_tokens, counted);

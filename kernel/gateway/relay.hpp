@@ -172,6 +172,7 @@ class relay final : public http::responder,
   // The attempt is over and nothing of it was passed on.
   void retry(routing::attempt_result, api_error, std::string_view cause);
   void take_usage(link::usage told);
+  std::optional<uint64_t> most_output(uint64_t counted) const;
   void end_attempt(routing::attempt_result, bool had_its_time = true);
   void break_off(ended, const api_error &);   // after commit
   void refuse(ended, const api_error &);      // before commit; ends the exchange, nothing may follow

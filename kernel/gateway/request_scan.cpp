@@ -9,6 +9,7 @@
 
 #include "base/hex_digit.hpp"
 #include "base/json_text.hpp"
+#include "http/answer_facts.hpp"
 
 namespace hive::gateway {
 
@@ -46,14 +47,14 @@ bool is_number(std::string_view t) {
 }
 
 std::optional<uint64_t> as_count(std::string_view number) {
-  constexpr double most = static_cast<double>(1ull << 40);
+  constexpr double most = static_cast<double>(http::most_tokens);
   double value = 0;
   const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), value);
   if (number.front() == '-') return std::nullopt;
   if (error == std::errc::result_out_of_range) {
     const size_t exponent = number.find_first_of("eE");
     const bool tiny = exponent != std::string_view::npos && exponent + 1 < number.size() && number[exponent + 1] == '-';
-    return tiny ? 0 : 1ull << 40;
+    return tiny ? 0 : http::most_tokens;
   }
   if (error != std::errc() || end != number.data() + number.size() || !(value >= 0)) return std::nullopt;
   return static_cast<uint64_t>(std::min(value, most));
@@ -135,7 +136,9 @@ class walker {
         seen_ |= 1u << known;
       }
       od::value value = field.value();
-      if (known < 0 && (key == "n" || key == "best_of")) note_choices(value);
+      if (key == "n" || key == "best_of") note_choices(value);
+      // llama.cpp's other names for a limit and for n, and vLLM's prompts that are no text.
+      out_.odd_limits = out_.odd_limits || key == "n_predict" || key == "n_cmpl" || key == "prompt_embeds";
       if (!top_field(known, value)) return false;
     }
     return true;
@@ -216,7 +219,7 @@ class walker {
           return true;
         }
         const auto count = as_count(token);
-        (known == k_max_tokens ? out_.max_tokens : out_.max_completion_tokens) = count;
+        (known == k_max_tokens ? out_.max_tokens : known == k_max_output_tokens ? out_.max_output_tokens : out_.max_completion_tokens) = count;
         out_.odd_limits = out_.odd_limits || !count;
         return true;
       }
@@ -374,10 +377,10 @@ struct request_scanner::parser {
   od::parser json;
 };
 
-std::optional<uint64_t> request_scan::most_output() const {
-  const uint64_t limit = std::max(max_tokens.value_or(0), max_completion_tokens.value_or(0));
+std::optional<uint64_t> request_scan::most_output(bool one_prompt) const {
+  const uint64_t limit = std::max({max_tokens.value_or(0), max_completion_tokens.value_or(0), max_output_tokens.value_or(0)});
   if (odd_limits || limit == 0) return std::nullopt;
-  const uint64_t prompts = messages != 0 ? 1 : std::max<uint64_t>(1, text_entries + token_ids);
+  const uint64_t prompts = one_prompt ? 1 : std::max<uint64_t>(1, text_entries + token_ids);
   uint64_t all = 0;
   if (__builtin_mul_overflow(limit, choices, &all) || __builtin_mul_overflow(all, prompts, &all)) return std::nullopt;
   return all;

@@ -29,10 +29,12 @@ struct request_scan {
   bool include_usage_given = false;   // the keys are there, whatever their values
   bool stream_options_given = false;
   // Declared output limits. A JSON number, its fraction cut off, at most 2^40; a negative one, or one that is no number, is
-  // absent: a budget can never grow by it. max_output_tokens, the name on the responses route, is max_completion_tokens here.
+  // absent: a budget can never grow by it.
   std::optional<uint64_t> max_tokens;
   std::optional<uint64_t> max_completion_tokens;
-  // Another number than an engine may read in one of them, or in `n` or `best_of`: they are no bound of what it may generate.
+  std::optional<uint64_t> max_output_tokens;  // the name on the responses route
+  // They, `n` or `best_of` hold what engines may read otherwise than we do, or an engine's own field may outdo them: no bound of what
+  // it may generate is to be had from them.
   bool odd_limits = false;
   uint64_t choices = 1;            // the larger of `n` and `best_of`, which may occur twice: nothing is decided by them
 
@@ -67,12 +69,14 @@ struct request_scan {
   }
 
   // The most tokens that an engine may generate for it, over all choices and prompts; none where the request sets no limit. Not of
-  // the responses route, where a limit is one of each turn.
-  std::optional<uint64_t> most_output() const;
+  // the responses route, where a limit is one of each turn. `one_prompt`: of a route whose texts are one prompt, not several.
+  std::optional<uint64_t> most_output(bool one_prompt) const;
 
-  // max_completion_tokens when it is not 0, else max_tokens.
+  // max_completion_tokens when it is not 0, else max_tokens; max_output_tokens when that is more: a name that its route does not know
+  // limits nothing.
   std::optional<uint64_t> declared_output() const {
-    return max_completion_tokens.value_or(0) != 0 ? max_completion_tokens : max_tokens;
+    const auto &chat = max_completion_tokens.value_or(0) != 0 ? max_completion_tokens : max_tokens;
+    return max_output_tokens > chat ? max_output_tokens : chat;
   }
 };
 

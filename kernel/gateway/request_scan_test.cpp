@@ -160,7 +160,11 @@ TEST_F(request_scan_test, the_most_an_engine_may_generate_is_the_limit_for_each_
       {R"("max_tokens":10,"max_completion_tokens":null)", 10},
       {R"("max_tokens":10,"prompt":["a","b","c"])", 30},
       {R"("max_tokens":10,"prompt":[[1,2],[3]],"n":2)", 60},
-      {R"("max_tokens":10,"messages":[{"role":"user","content":"a"},{"role":"user","content":"b"}])", 10},
+      {R"("max_tokens":1,"max_output_tokens":20)", 20},
+      {R"("max_output_tokens":20,"max_completion_tokens":1)", 20},
+      {R"("max_tokens":1,"n_predict":4096)", {}},
+      {R"("max_tokens":1,"n_cmpl":8)", {}},
+      {R"("max_tokens":1,"prompt_embeds":["a","b"])", {}},
       {R"("n":3)", {}},
       {R"("max_tokens":0)", {}},
       {R"("max_tokens":-1,"max_completion_tokens":10)", {}},
@@ -170,8 +174,11 @@ TEST_F(request_scan_test, the_most_an_engine_may_generate_is_the_limit_for_each_
       {R"("max_tokens":1e30,"n":1e30)", {}}};
   for (const auto &[fields, most] : cases) {
     ASSERT_FALSE(scan(std::string("{\"model\":\"m\",") + fields + "}")) << fields;
-    EXPECT_EQ(out_.most_output(), most) << fields;
+    EXPECT_EQ(out_.most_output(false), most) << fields;
   }
+  ASSERT_FALSE(scan(R"({"model":"m","max_tokens":10,"messages":[{"role":"user","content":"a"},{"role":"user","content":"b"}]})"));
+  EXPECT_EQ(out_.most_output(true), 10);
+  EXPECT_EQ(out_.most_output(false), 20) << "where a list is several prompts, junk beside it makes no bound smaller";
 }
 
 TEST_F(request_scan_test, refuses_what_is_not_one_sound_object_with_a_model) {

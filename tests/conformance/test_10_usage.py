@@ -185,6 +185,25 @@ def test_more_output_than_the_request_allows_is_not_believed(stack, engines, str
     assert sum(tokens(stack, agent)) == spent
 
 
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+def test_what_an_answer_holds_is_counted_whatever_limit_its_request_names(stack, engines, stream):
+    """An engine that does not know the client's limit answers with 400 bytes and counts 90 tokens: they are 90.
+
+    Naive variant: what the request allows is the most that is counted, and answers cost what a client likes.
+    """
+    engine = engines()
+    usage = b'{"prompt_tokens":3,"completion_tokens":90,"total_tokens":93}'
+    body = b'{"object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"%b"},' \
+           b'"finish_reason":"stop"}],"usage":%b}' % (b"x" * 400, usage)
+    engine.answer = streams(ROLE, say("x" * 400), STOP, b'data: {"choices":[],"usage":%b}\n\n' % usage, DONE) if stream \
+        else lambda chat: chat.send(whole(body)) or True
+    stack.start_router()
+    stack.start_agent(engine)
+    assert stack.chat(stream=stream, max_tokens=1, **(ASKED if stream else {})).status_code == 200
+    line, = audit_lines(stack, "completed", 1)
+    assert (line["output_tokens"], line["estimated"]) == (90, False), line
+
+
 def test_an_absurd_prompt_does_not_run_away_with_the_estimate(stack, engines):
     """A prompt of 400 bytes that is told as 2^64 - 1 tokens, again and again: the next one like it is estimated at no more than its bytes.
 
