@@ -83,7 +83,8 @@ TEST_F(edge, a_record_says_why_nobody_was_let_in) {
       {"/v1/models", bearer("old"), "expired_key"}, {"/v1/models", good + both, "two_credentials"},
       {"/nothing", "", ""},               {"/admin/x", admin, ""},
       {"/admin/x", "", "no_key"},         {"/admin/x", "Authorization: Bearer \r\n", "no_key"},
-      {"/admin/x", good, "unknown_key"},  {"/admin/x", admin + both, "two_credentials"}};
+      {"/admin/x", good, "unknown_key"},  {"/admin/x", admin + both, "two_credentials"},
+      {"/admin/x", "Authorization: Basic eDp5\r\n", "no_key"}};
   for (const auto &c : cases) {
     bed.forget();
     (void)bed.ask(get(c.path, c.fields));

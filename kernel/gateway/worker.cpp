@@ -60,7 +60,7 @@ class admin_relay final : public http::responder, private loop_timer {
       most_body_bytes_ = port_.most_body_bytes(request_.method, request_.path);
       return exchange_.read_body(most_body_bytes_);
     }
-    if (!request_.authorization.empty()) count_failure(context_, exchange_);
+    if (denied_ == tenancy::denial::unknown_key) count_failure(context_, exchange_);
     request_.authorization.clear();  // a key that is read in the meantime lets nobody in whose body was not
     ask();
   }
@@ -153,7 +153,7 @@ class admin_relay final : public http::responder, private loop_timer {
   admin_request request_;      // without its body
   uint64_t most_body_bytes_ = 0;
   bool opened_ = false;        // /admin, by the port, for whoever asks here
-  tenancy::denial denied_ = tenancy::denial::unknown_key;  // if it does not
+  tenancy::denial denied_ = tenancy::denial::unknown_key;  // why a 401, if it comes to one
   const uint64_t started_ns_;
   const uint64_t started_unix_ms_;
   std::shared_ptr<admin_relay *> alive_ = std::make_shared<admin_relay *>(this);  // touched on this loop only

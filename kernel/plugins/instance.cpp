@@ -9,7 +9,6 @@
 namespace hive::plugins {
 namespace {
 
-constexpr uint64_t log_burst = 50;
 constexpr uint64_t log_per_second = 20;
 constexpr size_t log_line_limit = 4096;
 
@@ -134,7 +133,8 @@ bool instance::may_log(uint64_t now, uint64_t &dropped) {
   std::lock_guard lock(log_mutex_);
   if (log_refill_ns_ == 0) log_refill_ns_ = now;
   constexpr uint64_t each = ns_per_s / log_per_second;
-  const uint64_t refill = (now - log_refill_ns_) / each;
+  // Another thread that looked at the clock later may have been here first.
+  const uint64_t refill = now > log_refill_ns_ ? (now - log_refill_ns_) / each : 0;
   log_refill_ns_ += refill * each;
   log_tokens_ = std::min(log_burst, log_tokens_ + refill);
   if (log_tokens_ == 0) {

@@ -92,7 +92,8 @@ class instance {
   plugins::circuit circuit_;
   call_stats stats_;
   std::mutex log_mutex_;          // guards the three below
-  uint64_t log_tokens_ = 50;
+  static constexpr uint64_t log_burst = 50;
+  uint64_t log_tokens_ = log_burst;
   uint64_t log_refill_ns_ = 0;
   uint64_t log_dropped_ = 0;
 };

@@ -25,7 +25,7 @@ enum class denial : uint8_t {
   expired_key,
   two_credentials,  // the request holds two that differ; neither was looked up
 };
-inline constexpr size_t denials = 6;
+inline constexpr size_t denials = static_cast<size_t>(denial::two_credentials) + 1;
 std::string_view to_string(denial);  // a label of metrics and in audit; "" of none
 
 // Keeps its keyring alive, so that a request ends with the rights it began with.

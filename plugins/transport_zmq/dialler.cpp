@@ -126,7 +126,7 @@ void dialler::on_event(int event, uint32_t value, uint64_t now) {
   switch (event) {
     case ZMQ_EVENT_CONNECTED:
       connected_ = true;
-      connected_ns_ = looked_ns_;
+      connected_ns_ = now;
       return;
     case ZMQ_EVENT_CLOSED:
       if (!connected_) ended(HIVE_LOST_REFUSED, "no connection could be made");
@@ -145,9 +145,9 @@ void dialler::on_event(int event, uint32_t value, uint64_t now) {
       return;
     case ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL:
       // A router that cannot open our hello with its key hangs up without a word.
-      // The loop may read late that it is connected: what the handshake took is counted from when it was not yet, and the limit is
-      // not met to the millisecond.
-      if (now - connected_ns_ >= static_cast<uint64_t>(core_.set.handshake_timeout_ms) * ns_per_ms * 8 / 10)
+      // A loop that was busy reads at once that it is connected and that it no longer is: what the handshake took is counted from when
+      // it was not yet. And the limit is not met to the millisecond.
+      if (now - (connected_ns_ == now ? looked_ns_ : connected_ns_) >= static_cast<uint64_t>(core_.set.handshake_timeout_ms) * ns_per_ms * 8 / 10)
         ended(HIVE_LOST_TIMEOUT, "no answer to the handshake");
       else
         ended(HIVE_LOST_AUTH, auth_text);

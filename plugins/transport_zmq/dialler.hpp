@@ -54,7 +54,7 @@ class dialler {
   int32_t reason_ = HIVE_LOST_CLOSED;
   const char *text_ = "";
   uint64_t looked_ns_ = 0;         // when the monitor had no more events
-  uint64_t connected_ns_ = 0;      // or a little earlier
+  uint64_t connected_ns_ = 0;      // when the loop read that it is
   uint64_t deadline_ns_ = 0;       // of connecting, later of closing
   uint64_t ended_deadline_ns_ = 0;
 };

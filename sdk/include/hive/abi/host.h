@@ -40,7 +40,7 @@ typedef struct hive_host {
   hive_column (*column)(const struct hive_host *host, hive_str name) HIVE_NOEXCEPT;
   /* [create only] The host prefixes the name with hivenet_router_plugin_<kind>_<id>_. */
   hive_metric (*metric_register)(const struct hive_host *host, int32_t kind, hive_str name, hive_str help) HIVE_NOEXCEPT;
-  /* [any] Wait-free. Adds to a counter (delta >= 0) or a gauge. */
+  /* [any] Wait-free. Adds to a counter (delta >= 0) or a gauge. NaN and infinity are left out. */
   void (*metric_add)(const struct hive_host *host, hive_metric metric, double delta) HIVE_NOEXCEPT;
   /* [loop] Transport only: asks the host to call `pump` at the end of this loop turn. Coalesced, and answered by the next
      `pump` whatever that one was called for: a `pump` that leaves work behind answers 0 as its wake-up time. */
