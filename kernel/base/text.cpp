@@ -205,7 +205,6 @@ std::string nearest(std::string_view name, std::span<const std::string> names) {
         least = std::min(least, row[j]);
       }
     }
-    if (least >= best_distance) continue;
     if (row.back() < best_distance) {
       best_distance = row.back();
       best = candidate;

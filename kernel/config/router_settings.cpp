@@ -19,6 +19,7 @@ std::optional<double> share_of(const std::string &text) {
   if (error != std::errc() || stop != end || !(value >= 0 && value <= 1)) return std::nullopt;
   return value;
 }
+
 namespace {
 
 status is_ip(const std::string &text) {

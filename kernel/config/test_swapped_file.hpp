@@ -1,4 +1,3 @@
-// For tests only.
 #pragma once
 
 #include <gtest/gtest.h>

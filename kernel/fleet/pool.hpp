@@ -141,7 +141,7 @@ class pool {
   uint32_t free_slots() const { return free_; }         // on usable agents
   uint32_t members() const;
   std::optional<uint32_t> index_of(const agent &) const;  // empty = it has left
-  const row_journal &changes() const { return changes_; }  // rows with a value written in a column that is followed
+  const row_journal &changes() const { return changes_; }  // rows written to: of the kernel's columns only those followed count
   // For how long there were members and none published a value of it; 0 for the kernel's own.
   uint64_t quiet_ns(hive_column id, uint64_t now_ns) const;
   // Takes one slot of that agent: false when it filled up meanwhile (its row is then refreshed, and the agent's `rejected`

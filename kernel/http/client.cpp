@@ -21,7 +21,7 @@ result<origin> parse_origin(std::string_view url, schemes allowed) {
   const std::string text = url.find_first_of("@?#") != std::string_view::npos ? "the URL" : "\"" + std::string(url) + "\"";
   const bool both = allowed == schemes::http_and_https;
   const auto wrong = [&](const char *why) {
-    return fail(errc::invalid, text + ": " + why + "; expected http" + (both ? "s" : "") + "://HOST[:PORT][/BASE]");
+    return fail(errc::invalid, text + ": " + why + "; expected http" + (both ? "[s]" : "") + "://HOST[:PORT][/BASE]");
   };
   const bool tls = iequals(url.substr(0, 8), "https://");
   if (tls && !both) return wrong("https is not supported");
