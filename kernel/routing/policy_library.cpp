@@ -47,7 +47,7 @@ status policy_library::adopt(const policy_record &record, const policy_files &fi
   }
   const bool edited = file != nullptr && file->hash != record.file_hash;
   if (around_.rules.strict || (!edited && (record.name.empty() || why.code() == errc::denied)))
-    return fail(why.code(), why.text() + "; start with policy_store off to leave out what the admin API wrote");
+    return fail(why.code(), why.text() + "; start with --policy-store=false to leave out what the admin API wrote");
   policy_log().error("{} is left out: {}", shown(record.name), why.text());
   return {};
 }

@@ -124,7 +124,7 @@ TEST_F(policies_of_a_router, a_named_document_whose_provider_may_not_be_used_sto
   has_key = false;
   write("a.yaml", document_for("a"));
   open();
-  EXPECT_THAT(library->start().text(), AllOf(HasSubstr("document 'b'"), HasSubstr("set THE_KEY"), HasSubstr("policy_store off")));
+  EXPECT_THAT(library->start().text(), AllOf(HasSubstr("document 'b'"), HasSubstr("set THE_KEY"), HasSubstr("--policy-store=false")));
 }
 
 TEST_F(policies_of_a_router, a_reload_takes_what_is_good_counts_the_rest_and_is_nothing_when_nothing_was_edited) {
@@ -325,7 +325,7 @@ TEST_F(policies_of_a_router, a_stored_document_that_fits_no_longer_is_left_out_b
   open();
   const status s = library->start();
   EXPECT_THAT(s.text(), HasSubstr("unknown field 'srtt'"));
-  EXPECT_THAT(s.text(), HasSubstr("policy_store"));
+  EXPECT_THAT(s.text(), HasSubstr("--policy-store=false"));
 }
 
 TEST(policy_record, comes_back_as_it_was_and_nothing_else_passes_for_one) {

@@ -58,7 +58,7 @@ result<std::vector<policy_record>> stored_policies::read_all() {
   });
   const auto refuse = [](const std::string &why) {
     return fail(errc::unavailable, "the policies that were written through the admin API cannot be read: " + why +
-                                       "; start with policy_store off to leave them out", "storage");
+                                       "; start with --policy-store=false to leave them out", "storage");
   };
   if (!posted) return refuse("the storage thread's line is full, or it has stopped");
   const auto all = read.get();

@@ -17,7 +17,7 @@ struct arrival {
   double at_s = 0;
   uint32_t prompt = 0, output = 0;       // tokens
   std::vector<uint64_t> blocks;          // of the prompt; equal = equal prefix
-  std::string session;
+  std::string session, tenant;
 };
 
 struct engine_kind {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <tuple>
 
 #include "scenarios.hpp"
 
@@ -91,6 +92,21 @@ TEST(consistent_hash, without_a_session_goes_where_the_load_is_least) {
   for (int i = 0; i < 50; ++i) EXPECT_EQ(by.choose(0, of_session(""), fleet), 1u);
 }
 
+TEST(consistent_hash, without_a_session_goes_with_its_tenant_where_that_is_asked_for) {
+  plugin_rule by("consistent-hash", R"({"without_session": "tenant"})", 20);
+  std::map<uint32_t, int> share;
+  for (int i = 0; i < 400; ++i) {
+    arrival a;
+    a.tenant = "tenant-" + std::to_string(i);
+    const uint32_t home = by.choose(0, a, idle(20));
+    ASSERT_EQ(home, by.choose(0, a, idle(20)));
+    ++share[home];
+    a.session = "session";
+    ASSERT_EQ(by.choose(0, a, idle(20)), by.choose(0, of_session("session"), idle(20))) << "a session comes first";
+  }
+  EXPECT_EQ(share.size(), 20u);
+}
+
 TEST(prefix_affinity, returns_to_where_the_prompt_is_and_only_there) {
   plugin_rule by("prefix-affinity", "", 8);
   for (uint64_t root = 1; root < 40; ++root) {
@@ -137,16 +153,17 @@ TEST(prefix_affinity, forgets_a_backlog_with_its_lease_in_whatever_order_they_en
 }
 
 TEST(prefix_affinity, leaves_a_warm_agent_when_what_waits_there_is_worth_more) {
-  // Eight blocks are cached there, and each counts four times: what waits there may be 32 blocks.
-  for (const size_t waiting : {31u, 33u}) {
-    plugin_rule by("prefix-affinity", "", 2);
+  // Eight blocks are cached there, and each counts `weight` times, four by default: what waits there may be 32 blocks, or 8.
+  const std::tuple<const char *, size_t, bool> cases[] = {{"", 31, true}, {"", 33, false}, {R"({"weight": 1})", 7, true}, {R"({"weight": 1})", 9, false}};
+  for (const auto &[options, waiting, stays] : cases) {
+    plugin_rule by("prefix-affinity", options, 2);
     const arrival warm = with_prompt(path(1, 8)), cold = with_prompt(path(2, waiting));
     const uint32_t home = by.choose(0, warm, idle(2));
     finish(by, home, 0, warm);
     by.pool().eligible(1 - home, false);
     by.choose(1, cold, idle(2));
     by.pool().eligible(1 - home, true);
-    EXPECT_EQ(by.choose(1, warm, idle(2)), waiting < 32 ? home : 1 - home) << waiting;
+    EXPECT_EQ(by.choose(1, warm, idle(2)), stays ? home : 1 - home) << options << " " << waiting;
   }
 }
 

@@ -53,6 +53,7 @@ hive_request plugin_rule::request_of(const arrival &r) {
   hive_request request = check::sample_request(leases_);
   request.now_ns = services_.clock.now();
   request.session = borrow(r.session);
+  request.tenant = borrow(r.tenant);
   request.prompt_tokens = r.prompt;
   request.output_tokens = r.output;
   request.prefix_blocks = blocks_.data();
