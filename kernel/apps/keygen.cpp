@@ -16,7 +16,7 @@ namespace hive::apps {
 
 namespace {
 
-constexpr size_t most_tenant_bytes = 200;
+constexpr size_t most_tenant_bytes = 200;  // of a name and an owner in auth.yaml
 
 std::string quoted(std::string_view text) {  // a JSON string is a YAML one
   std::string out;
@@ -53,6 +53,8 @@ int keygen_command(const std::vector<std::string> &arguments) {
     std::cerr << "hivenet-router: a tenant's name has 1 to " << most_tenant_bytes << " bytes and no control character\n";
     return 1;
   }
+  std::string name = tenant + " key";
+  if (name.size() > most_tenant_bytes) name = tenant;
   std::array<uint8_t, 32> random;
   randombytes_buf(random.data(), random.size());
   const std::string key = tenancy::key_text(random);
@@ -60,12 +62,15 @@ int keygen_command(const std::vector<std::string> &arguments) {
             << "    - key_hash: \"" << sha256_hex(key) << "\"\n"
             << "      key_preview: \"" << tenancy::preview_of(key) << "\"\n"
             << "      metadata:\n"
-            << "        name: " << quoted(tenant + " key") << "\n"
+            << "        name: " << quoted(name) << "\n"
             << "        owner: " << quoted(tenant) << "\n"
             << "        description: \"\"\n"
             << "        created_at: \"" << today() << "\"\n"
             << "        # expires_at: \"01-01-2027\"\n"
             << "      # models: []\n"
+            << "      quota:\n"
+            << "        requests_per_minute: 100\n"
+            << "        tokens_per_day: 500000\n"
             << std::flush;
   return std::cout.good() ? 0 : 1;
 }

@@ -59,8 +59,7 @@ result<std::vector<std::string>> read_link_secrets(const link_secret_sources &s)
 std::vector<std::string> judge_secret_files(const link_secret_sources &s) {
   std::vector<std::string> out;
   for (const std::string &file : {s.file, s.previous_file}) {
-    struct stat about {};
-    if (!file.empty() && ::stat(file.c_str(), &about) == 0 && (about.st_mode & S_IROTH) != 0)
+    if (everybody_may(file, S_IROTH))
       out.push_back(file + ": everybody on this machine can read the shared secret; run chmod o-r on it");
   }
   return out;

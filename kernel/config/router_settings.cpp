@@ -1,5 +1,7 @@
 #include "config/router_settings.hpp"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cctype>
 #include <charconv>
@@ -288,6 +290,14 @@ void resolve_link(const table &t, router_settings &r, std::vector<status> &probl
 // What auth.yaml says is the router's to read; without one nobody is asked for a key.
 void resolve_auth(const table &t, router_settings &r, std::vector<status> &problems, std::vector<std::string> &warnings) {
   r.http_given = t.origin_of("http-port") != origin::built_in;
+  for (const std::string &file : {r.auth_config_file, r.admin_keys_file, r.agents_file, r.revoked_agents_file}) {
+    if (!everybody_may(file, S_IWOTH)) continue;
+    const std::string words = file + ": everybody on this machine can write it, and let himself in; run chmod o-w on it";
+    if (r.strict_auth) problems.push_back(fail(errc::invalid, words));
+    else warnings.push_back(words);
+  }
+  if (everybody_may(r.admin_keys_file, S_IROTH))
+    warnings.push_back(r.admin_keys_file + ": everybody on this machine can read the admin keys; run chmod o-r on it");
   const std::string &mode = r.written.auth_mode;
   const bool none = mode.empty() || mode == "none";
   if (!r.auth_config_file.empty()) {

@@ -93,4 +93,9 @@ result<std::vector<std::string>> read_secrets(const std::string &file, size_t mi
   return secrets;
 }
 
+bool everybody_may(const std::string &file, mode_t rights) {
+  struct stat about {};
+  return !file.empty() && ::stat(file.c_str(), &about) == 0 && (about.st_mode & rights) != 0;
+}
+
 }  // namespace hive::config

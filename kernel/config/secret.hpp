@@ -1,6 +1,8 @@
 // Shared secrets from a file or a variable. Never logged; errors name the source and never the content. Any thread.
 #pragma once
 
+#include <sys/types.h>
+
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,5 +21,8 @@ result<std::string> clean_secret(std::string_view text, const std::string &sourc
 
 // One secret a line, the current one first; blank lines and lines starting with # are skipped; at least one.
 result<std::vector<std::string>> read_secrets(const std::string &file, size_t min_bytes);
+
+// Whether the file is there and everybody on this machine has one of these rights to it: S_IROTH, S_IWOTH.
+bool everybody_may(const std::string &file, mode_t rights);
 
 }  // namespace hive::config

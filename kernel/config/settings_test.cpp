@@ -275,6 +275,32 @@ TEST_F(settings, without_an_address_only_a_router_with_keys_may_bind_every_inter
   EXPECT_EQ(dynamic.settings.http.text(), ":8080");
 }
 
+// Naive variant: whoever has an account on the machine adds a key of his own.
+TEST_F(settings, files_that_decide_who_is_let_in_are_not_everybodys) {
+  const auto judge = [&](const char *flag, unsigned mode, bool strict) {
+    const std::string path = folder_.at("let-in");
+    std::ofstream(path) << "an-admin-key-of-more-than-32-bytes!\n";
+    std::filesystem::permissions(path, std::filesystem::perms(mode));
+    std::vector<std::string> arguments = {flag, path};
+    if (strict) arguments.push_back("--strict-auth");
+    const auto got = load_router(arguments, env_, "1.0");
+    std::string all = got.err;
+    for (const std::string &w : got.warnings) all += w + "\n";
+    return std::pair(got.run, all);
+  };
+  const std::string writes = "everybody on this machine can write it", reads = "everybody on this machine can read the admin keys";
+  for (const char *flag : {"--auth-config-file", "--agents-file", "--revoked-agents-file", "--admin-api-keys-file"}) {
+    const auto [warned, words] = judge(flag, 0642, false);
+    EXPECT_TRUE(warned && words.find(writes) != std::string::npos) << flag << ": " << words;
+    const auto [refused, why] = judge(flag, 0642, true);
+    EXPECT_TRUE(!refused && why.find(writes) != std::string::npos) << flag << ": " << why;
+    const auto [runs, nothing] = judge(flag, 0640, true);
+    EXPECT_TRUE(runs && nothing.find("everybody on") == std::string::npos) << flag << ": " << nothing;
+  }
+  EXPECT_NE(judge("--admin-api-keys-file", 0644, true).second.find(reads), std::string::npos);
+  EXPECT_EQ(judge("--auth-config-file", 0644, true).second.find("everybody on"), std::string::npos) << "it holds no secret";
+}
+
 TEST_F(settings, admin_keys_are_trimmed_checked_and_never_the_shared_secret) {
   env_["HIVENET_ROUTER_ADMIN_API_KEYS"] = "\xef\xbb\xbf an-admin-key-of-more-than-32-bytes! , ,another-admin-key-of-32-bytes-too";
   const auto got = load_router({}, env_, "1.0");

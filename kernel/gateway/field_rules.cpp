@@ -1,7 +1,7 @@
 #include "gateway/field_rules.hpp"
 
 #include <algorithm>
-#include <array>
+#include <span>
 
 #include "base/text.hpp"
 
@@ -9,27 +9,27 @@ namespace hive::gateway {
 
 namespace {
 
-constexpr std::array<std::string_view, 23> request_fields_kept_back = {
-    "authorization", "x-api-key",  "api-key",          "cookie",            "connection",      "keep-alive",
-    "proxy-connection", "transfer-encoding", "te",     "trailer",          "upgrade",           "host",            "content-length",
-    "expect",        "accept-encoding", "x-request-id", "proxy-authorization", "proxy-authenticate", "forwarded",
-    "x-forwarded-for", "x-real-ip", "x-forwarded-host", "http2-settings"};
+constexpr std::string_view request_fields_kept_back[] = {
+    "authorization", "x-api-key", "api-key",        "cookie", "connection",      "keep-alive",   "transfer-encoding", "te",        "trailer",
+    "upgrade",       "host",      "content-length", "expect", "accept-encoding", "x-request-id", "forwarded",         "x-real-ip", "http2-settings"};
+constexpr std::string_view request_prefixes_kept_back[] = {"proxy-", "x-forwarded-"};
 
-// Those of the connection, and those with which the router's own host would speak to the client: an engine opens no session at it, asks
-// for no key there, sends nobody elsewhere and says nothing of how the host is to be reached.
-constexpr std::array<std::string_view, 19> answer_fields_kept_back = {
-    "connection", "keep-alive",     "proxy-connection", "transfer-encoding", "te",           "trailer",
-    "upgrade",    "content-length", "server",           "date",              "x-request-id", "proxy-authenticate",
-    "set-cookie", "set-cookie2",    "www-authenticate", "location",          "alt-svc",      "strict-transport-security",
-    "clear-site-data"};
-constexpr std::array<std::string_view, 3> answer_prefixes_kept_back = {"access-control-", "x-ratelimit-", "x-hivenet-"};
+// Those of the connection, and those with which the router's own host would speak to the client, or to a proxy in front: an engine opens
+// no session at it, asks for no key there, sends nobody elsewhere, says nothing of how the host is to be reached, and has no proxy
+// answer with a file or from another address.
+constexpr std::string_view answer_fields_kept_back[] = {
+    "connection", "keep-alive",  "transfer-encoding", "te",       "trailer", "upgrade",     "content-length",
+    "server",     "date",        "x-request-id",      "location", "refresh", "alt-svc",     "strict-transport-security",
+    "set-cookie", "set-cookie2", "www-authenticate",  "clear-site-data",     "x-sendfile",  "x-lighttpd-send-file",
+    "content-security-policy",   "content-security-policy-report-only"};
+constexpr std::string_view answer_prefixes_kept_back[] = {"proxy-", "access-control-", "x-ratelimit-", "x-hivenet-", "x-accel-", "x-reproxy-"};
 
 bool listed(std::string_view name, std::span<const std::string_view> list) {
   return std::any_of(list.begin(), list.end(), [&](std::string_view n) { return n.size() == name.size() && iequals(n, name); });
 }
 
-bool starts_with_folded(std::string_view text, std::string_view prefix) {
-  return text.size() >= prefix.size() && iequals(text.substr(0, prefix.size()), prefix);
+bool begins(std::string_view name, std::span<const std::string_view> prefixes) {
+  return std::any_of(prefixes.begin(), prefixes.end(), [&](std::string_view p) { return iequals(name.substr(0, p.size()), p); });
 }
 
 bool named_in_connection(std::string_view name, std::span<const http::field> fields) {
@@ -44,13 +44,11 @@ bool named_in_connection(std::string_view name, std::span<const http::field> fie
 }  // namespace
 
 bool goes_to_engine(std::string_view name, std::span<const http::field> client_fields) {
-  return !listed(name, request_fields_kept_back) && !named_in_connection(name, client_fields);
+  return !listed(name, request_fields_kept_back) && !begins(name, request_prefixes_kept_back) && !named_in_connection(name, client_fields);
 }
 
 bool goes_to_client(std::string_view name) {
-  return !listed(name, answer_fields_kept_back) &&
-         std::none_of(answer_prefixes_kept_back.begin(), answer_prefixes_kept_back.end(),
-                      [&](std::string_view prefix) { return starts_with_folded(name, prefix); });
+  return !listed(name, answer_fields_kept_back) && !begins(name, answer_prefixes_kept_back);
 }
 
 }  // namespace hive::gateway

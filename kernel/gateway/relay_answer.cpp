@@ -129,10 +129,8 @@ std::string_view relay::engine_field(std::string_view name) const {
 std::vector<http::field> relay::answer_fields(bool streaming) {
   std::vector<http::field> fields;
   fields.reserve(engine_fields_.size() + 8);
-  bool accel = false;
   for (const auto &[name, value] : engine_fields_) {
     if (streaming && iequals(name, "cache-control")) continue;
-    accel = accel || iequals(name, "x-accel-buffering");
     fields.push_back({name, value});
   }
   fields.push_back({"X-Request-ID", request_id_});
@@ -140,7 +138,7 @@ std::vector<http::field> relay::answer_fields(bool streaming) {
   if (quota_) exchange_.add_fields(quota_->header_lines());
   if (streaming) {
     fields.push_back({"Cache-Control", "no-cache, no-transform"});
-    if (!accel) fields.push_back({"X-Accel-Buffering", "no"});
+    fields.push_back({"X-Accel-Buffering", "no"});
   }
   return fields;
 }

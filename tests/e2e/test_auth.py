@@ -259,8 +259,17 @@ def test_keygen_makes_a_key_that_its_own_entry_opens_for(stack):
     start(stack, auth_yaml(text), "--strict-auth")
     assert httpx.get(stack.url + "/v1/models", headers=bearer(key)).status_code == 200
     assert key not in stack.router.log()
-    assert run("--tenant", "x" * 201).returncode == 1
-    assert run("--tenant", " ").returncode == 1
+    # The loader takes whatever comes out: a name at the limit, and limits that are there from the first day.
+    longest = run("--tenant", "x" * 200)
+    assert longest.returncode == 0 and "requests_per_minute: 100" in longest.stdout and "tokens_per_day: 500000" in longest.stdout
+    text = "".join(line + "\n" for line in longest.stdout.splitlines() if line.startswith("    "))
+    (stack.folder / "longest.yaml").write_text(auth_yaml(text))
+    (stack.folder / "checked.yaml").write_text(f"auth_config_file: {stack.folder / 'longest.yaml'}\nstrict_auth: true\n")
+    checked = subprocess.run([BIN / "hivenet-router", "check", stack.folder / "checked.yaml"], capture_output=True, text=True, timeout=20,
+                             cwd=stack.folder)
+    assert checked.returncode == 0, checked.stderr
+    for refused in "x" * 201, " ", "", "a\nb", "a\x7fb":
+        assert run("--tenant", refused).returncode == 1, refused
     assert run("--tenat", "x").returncode == 2
     assert run().stdout.count("my-tenant") == 2
 
