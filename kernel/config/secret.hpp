@@ -1,4 +1,5 @@
-// Shared secrets from a file or a variable. Never logged; errors name the source and never the content. Any thread.
+// Shared secrets from a file or a variable, and whose their files are. Never logged; errors name the source and never the content. Any
+// thread.
 #pragma once
 
 #include <sys/types.h>

@@ -1,3 +1,4 @@
+// How the tests of readers change a file under them.
 #pragma once
 
 #include <gtest/gtest.h>
