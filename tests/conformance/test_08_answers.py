@@ -5,7 +5,7 @@ import json
 import pytest
 
 from conftest import at_rest, audit_of, blameless, told, wait_for
-from raw import DONE, JSON, ROLE, Client, completion, say, serve, whole
+from raw import DONE, JSON, ROLE, SSE, Client, completion, say, serve, whole
 
 # Path and `stream`: the agent holds a chat's answer back until it is whole, those of other requests for a moment.
 REQUESTS = [("/v1/chat/completions", False), ("/v1/chat/completions", True), ("/v1/completions", False), ("/v1/messages", False)]
@@ -96,6 +96,50 @@ def test_an_answer_that_only_speaks_of_errors_is_one(stack, engines):
             client.finish()
         assert (client.status, client.payload) == (200, given[0]), (path, stream)
     assert blameless(stack, agent) and len(engine.chats) == len(bodies) * len(REQUESTS)
+
+
+SAYS_GONE = b'{"error":{"message":"gone","type":"agent_disconnected","param":null,"code":"agent_disconnected","source":"router"}}'
+EVENT = b"data: " + SAYS_GONE + b"\n\n"
+GONE = [
+    (whole(SAYS_GONE, b"500 Internal Server Error"), 502, "backend_error"),
+    (whole(SAYS_GONE, b"502 Bad Gateway"), 502, "backend_error"),
+    (whole(SAYS_GONE), 502, "backend_error"),
+    (whole(SAYS_GONE, b"503 Service Unavailable"), 503, "backend_unavailable"),
+    (SSE + b"%x\r\n" % len(EVENT) + EVENT + b"\r\n0\r\n\r\n", 502, "backend_error"),
+]
+
+
+def links(stack):
+    return [stack.metric(f"hivenet_router_link_{name}_total") for name in ("links_welcomed", "links_lost", "kicked")]
+
+
+def test_an_engine_that_speaks_of_a_lost_link_has_lost_none(stack, engines):
+    """The code is one of ours, and an engine may write it like any other word. It is an engine's error: one attempt, and the link stays.
+
+    Naive variant: the code in the body is believed. The link is dropped, the agent is asked a second time for nothing, and whoever can make
+    an engine repeat that word cuts off everybody whom the agent serves.
+    """
+    given = [None]
+    engine = engines(lambda chat: chat.send(given[0]) or True)
+    stack.start_router("--probation-after", "0")
+    agent = stack.start_agent(engine)
+    before = links(stack)
+    for asked, (wire, status, code) in enumerate(GONE, 1):
+        given[0] = wire
+        with Client(stack, stream=wire.startswith(SSE)) as client:
+            client.finish()
+        error = json.loads(client.payload)["error"]
+        assert (client.status, error["code"], error["source"]) == (status, code, "backend"), client.payload
+        assert told(audit_of(stack, client), "engine_error", status, code)
+        assert len(engine.chats) == asked
+    given[0] = whole(completion())
+    with Client(stack) as client:
+        client.finish()
+    assert (client.status, client.payload) == (200, completion())
+    assert links(stack) == before
+    assert stack.metric("hivenet_router_routing_attempts_failed_total", cause="engine_error") == 4
+    assert not [k for k in stack.metrics() if "attempts_failed_total" in k and 'cause="link_lost"' in k]
+    wait_for("only failures are its own", lambda: stack.row(agent.peer_id)["universal"]["failed_requests_total"] == 4)
 
 
 OPEN_END = JSON + b"\r\n"  # neither length nor chunks
