@@ -308,6 +308,31 @@ TEST_F(door, keys_fill_their_shares_independently_and_shares_may_add_up_to_more_
   }
 }
 
+// With the sheet's own numbers three shares are more than all: the third key is stopped by the model's budget, and by its own share only
+// when that is full. What another key holds takes nothing of it.
+TEST_F(door, three_keys_of_0_40_each_fill_400_of_1000) {
+  terms.serverless = true;
+  terms.budget_tokens = 1000;
+  key->max_occupancy_share = 0.40;
+  const auto next_key = [this](const char *id) {
+    key = std::make_shared<client_key>(*key);
+    key->id = id;
+  };
+  for (const char *id : {"a", "b"}) {
+    next_key(id);
+    EXPECT_EQ(try_in(ask(0, 400)), "") << id;
+    EXPECT_EQ(try_in(ask(0, 1)), "b4_occupancy") << id;
+  }
+  next_key("c");
+  EXPECT_EQ(try_in(ask(0, 200)), "");
+  EXPECT_EQ(held(), 1000u);
+  EXPECT_EQ(try_in(ask(0, 1)), "b2");
+  kept.front()->settle(0);
+  EXPECT_EQ(try_in(ask(0, 200)), "");
+  EXPECT_EQ(try_in(ask(0, 1)), "b4_occupancy");
+  EXPECT_EQ(held(), 800u);
+}
+
 // floor(0.0001 * 1000) is 0, and 0 must not mean "no limit".
 TEST_F(door, the_smallest_share_is_one_token) {
   terms.serverless = true;

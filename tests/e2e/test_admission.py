@@ -79,6 +79,24 @@ def test_what_is_too_long_or_has_too_many_images_is_refused_before_anybody_sees_
     assert "max_tokens" not in json.loads(engine.requests()[-1]["body"])
 
 
+def test_counting_tokens_meets_no_limit_and_holds_nothing(stack):
+    """With the sheet's numbers: 400 bytes under a cap of 10, a budget of 5 and a day of 10 tokens. A chat meets each of them.
+
+    Naive variant: it is let in like a chat, and refused like one.
+    """
+    keys = auth_yaml(entry(ACME, "acme", "      quota: {tokens_per_day: 10}\n"))
+    engine = start(stack, "max_input_tokens: 10\nadmit_budget_tokens: 5\n", *STRICT, keys=keys)
+    answer = say(stack, "x" * 400, path="/v1/messages/count_tokens", headers=bearer(ACME))
+    assert answer.status_code == 200 and answer.json()["input_tokens"] > 0, answer.text
+    assert held(stack) == (None, None), "nobody was let in under a limit"
+    assert stack.metric("hivenet_router_tenant_tokens_used_today", tenant_id="acme") == 0
+    refused(say(stack, "x" * 400, headers=bearer(ACME)), 400, "input_too_long")
+    refused(say(stack, max_tokens=2, headers=bearer(ACME)), 429, "concurrency_limit_exceeded")  # 4 + 2 tokens of 5
+    assert (stack.admin("/admin/policy", "PUT", content="max_input_tokens: 10\n" + ROUTING)).status_code == 200
+    refused(say(stack, max_tokens=7, headers=bearer(ACME)), 429, "token_limit_exceeded")  # 4 + 7 tokens of 10
+    assert [r["path"] for r in engine.requests()] == ["/v1/messages/count_tokens"]
+
+
 def test_a_request_larger_than_the_budget_gets_429_and_holds_nothing(stack):
     engine = start(stack, "admit_budget_tokens: 50\n", *STRICT)
     answer = refused(say(stack, max_tokens=100), 429, "concurrency_limit_exceeded")

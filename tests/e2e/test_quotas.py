@@ -153,6 +153,28 @@ def test_requests_of_a_model_grow_with_its_agents_and_others_have_none(stack):
     assert stack.metric("hivenet_router_tenant_rate_limited_total", tenant_id="acme") == 2
 
 
+TEN = "{requests_per_minute_per_replica: 10, tokens_per_day: %d}"
+
+
+def test_ten_requests_a_minute_of_three_agents_are_thirty_and_of_none_are_not_counted(stack):
+    """The day of a model is asked all the same. Naive variants: ten, however many there are; ten times nobody is nothing left, and the client
+    is told of a limit where there is no agent; who is not asked for the one is not asked for the other.
+    """
+    start(stack, acme=quota(f"per_model: {{sim-model: {TEN % 5000}, late-model: {TEN % 50}}}"))
+    for name in ("second.key", "third.key"):
+        stack.start_agent(stack.engine, identity=name)
+    first = say(stack)
+    assert told(first, "requests")[:2] == (30, 29)
+    for _ in range(11):
+        over = refused(say(stack, model="late-model", max_tokens=47), "token_limit_exceeded")  # 4 + 47 tokens of 50
+        assert told(over, "requests") is None and told(over, "tokens")[:2] == (50, 50)
+    nobody = say(stack, model="late-model", max_tokens=46)
+    assert nobody.status_code in (404, 503) and told(nobody, "requests") is None and told(nobody, "tokens")[0] == 50
+    assert used(stack) == total(first), "nobody was asked, nothing is spent"
+    stack.start_agent(stack.start_engine("--model", "late-model"), identity="late.key")
+    assert told(say(stack, model="late-model", max_tokens=1), "requests")[:2] == (10, 9)
+
+
 def total(answer):
     usage = answer.json()["usage"]
     return usage.get("total_tokens") or usage["input_tokens"] + usage["output_tokens"]
