@@ -5,6 +5,7 @@ files that win over what was written after them, an alias that is replaced where
 """
 import concurrent.futures
 import hashlib
+import json
 import os
 import signal
 import subprocess
@@ -12,7 +13,7 @@ import time
 
 import httpx
 import pytest
-from conftest import ADMIN_KEY, BIN, wait_for
+from conftest import ADMIN_KEY, BIN, TOP, wait_for
 from test_auth import ACME, auth_yaml, bearer, entry
 
 ANYBODY = "routing_policy: {strategy: least-loaded}\n"
@@ -131,6 +132,49 @@ def test_a_folder_is_read_again_file_by_file(stack):
     assert stack.chat().status_code == 503
     stack.router.hangup("no policy file has changed")
     assert (reloads(stack, "sighup", "error"), reloads(stack, "sighup", "success")) == (1, 1)
+
+
+# The two files of ../policies, as the sheet describes them.
+SHED = {"kv_cache_utilization": {"gt": 0.9}, "waiting_requests": {"gt": 20}}
+LAST = {"name": "global-any", "match": {}, "strategy": "least-loaded", "max_tries": 1}
+GLOBAL_FILE = {
+    "mode": "reserved", "shed_if": SHED,
+    "routing_policy": {
+        "match": {"region": "EU-France", "engine": "vllm", "tags": ["production"]},
+        "exclude_if": {**SHED, "capacity_utilization": {"gt": 0.9}, "success_rate": {"lt": 0.95}, "gpu_temperature_c": {"gt": 80},
+                       "consecutive_failures": {"gte": 3}},
+        "strategy": "least-loaded", "max_tries": 3},
+    "fallback_chain": [{
+        "name": "eu-west", "match": {"region": "EU-West", "engine": "vllm"},
+        "exclude_if": {"kv_cache_utilization": {"gt": 0.92}, "success_rate": {"lt": 0.9}, "consecutive_failures": {"gte": 3}},
+        "strategy": "least-loaded", "max_tries": 2}, LAST]}
+LLAMA_FILE = {
+    "models": ["llama3:70b", "llama3:70b-instruct"], "mode": "reserved",
+    "routing_policy": {
+        "match": {"engine": "vllm"},
+        "exclude_if": {"kv_cache_utilization": {"gt": 0.95}, "consecutive_failures": {"gte": 3}, "gpu_temperature_c": {"gt": 85}},
+        "strategy": "least-loaded", "max_tries": 2},
+    "fallback_chain": [LAST]}
+CAPS = {"max_input_tokens": 262144, "images_max": 10, "admit_budget_tokens": 408987, "max_inflight": 37}
+PROVIDER = {"engine": "openai", "model": "gpt-4o"}
+
+
+def test_the_go_products_files_and_documents_are_served_with_every_value_in_place(stack):
+    """With the plugins of the build. Naive variants: a cap, a rule, a step or the provider that is read and lost; numbers in other words after a
+    write of what was read.
+    """
+    stack.start_router("--policy-model-dir", TOP / "tests" / "policies", "--strict-policy", env={"HIVENET_ROUTER_OPENAI_API_KEY": "key-of-the-provider"})
+    assert stack.admin("/admin/policy").json() == GLOBAL_FILE
+    assert stack.admin("/admin/policy/models").json() == {"llama3-large": LLAMA_FILE}
+    step = {"match": {"region": "eu", "engine": "vllm"}, "exclude_if": {"kv_cache_utilization": {"gt": 0.9}, "srtt": {"gt": 500}},
+            "strategy": "least-loaded", "max_tries": 5}
+    for mode in ("reserved", "serverless"):
+        document = {"mode": mode, **CAPS, "shed_if": SHED, "routing_policy": step, "fallback_chain": [LAST], "fallback_provider": PROVIDER}
+        assert put(stack, json.dumps(document)).status_code == 200
+        shown = stack.admin("/admin/policy")
+        assert shown.json() == document
+        assert put(stack, shown.text).status_code == 200
+        assert stack.admin("/admin/policy").content == shown.content
 
 
 def run(*args):

@@ -6,6 +6,7 @@ import tempfile
 import unittest
 
 BUILD = pathlib.Path(os.environ.get("HIVE_BUILD", pathlib.Path(__file__).resolve().parents[2] / "build" / "release"))
+POLICIES = pathlib.Path(__file__).resolve().parents[1] / "policies"
 
 
 class Check(unittest.TestCase):
@@ -35,6 +36,21 @@ class Check(unittest.TestCase):
                 code, out, err = self.router(text)
                 self.assertEqual((code, out), (0, "ok\n"), err)
         self.assertEqual(sorted(p.name for p in self.folder.iterdir()), ["policy.yaml", "router.yaml"])
+
+    def test_the_go_products_two_policy_files_are_good_with_the_gates_of_the_built_plugins(self):
+        """A gate that is in no plugin, or whose library is not there, is a problem; a key that nobody reads would be a warning."""
+        for path, words in ((POLICIES, "the global policy, 1"), (POLICIES / "_default.yaml", "the global policy, 0"), (POLICIES / "llama3-large.yaml", "1")):
+            with self.subTest(path.name):
+                done = self.run_program("router", "policy", "check", path, "--strict-policy")
+                self.assertEqual((done.returncode, done.stdout), (0, f"ok: {words} document(s) for models\n"), done.stderr)
+                self.assertNotIn("warning", done.stderr)
+        few = self.write("few.yaml", "plugins: {enable: [strategy_least_loaded, storage_lmdb, transport_zmq]}\n")
+        done = self.run_program("router", "policy", "check", POLICIES, "--config", few)
+        self.assertEqual(done.returncode, 1)
+        for file, plugin in (("_default.yaml", "gate_engine"), ("_default.yaml", "gate_reliability"), ("_default.yaml", "gate_hardware"),
+                             ("llama3-large.yaml", "gate_engine"), ("llama3-large.yaml", "gate_reliability"), ("llama3-large.yaml", "gate_hardware")):
+            told = [line for line in done.stdout.splitlines() if f"{file}:" in line and f"plugin {plugin} provides it and is not enabled" in line]
+            self.assertTrue(told, f"{file} {plugin}: {done.stdout}")
 
     def test_limits_of_keys_are_proposed_as_lines_for_auth_yaml(self):
         known = ("admit_budget_tokens=408987", "max_model_len=262144")
