@@ -73,6 +73,17 @@ def test_and_over_embedded_and_other_agents_together(stack):
     assert min(served) > 0, served
 
 
+def test_consistent_hash_finds_more_in_caches_than_least_loaded(stack):
+    """Of clients that name their chats. The factor lets one agent hold all that is under way, so that the bound moves nobody.
+
+    Naive variant: a hash of the request instead of the session, which finds what chance does.
+    """
+    least, _ = cached_share(stack, engines_of(stack), "routing_policy: {strategy: least-loaded}\n", session=True)
+    hashed, served = cached_share(stack, engines_of(stack), "routing_policy: {strategy: {name: consistent-hash, options: {load_factor: 4}}}\n", session=True)
+    assert hashed > 1.4 * least, (hashed, least)
+    assert all(n % 6 == 0 for n in served), "all six questions of a chat are at one agent"
+
+
 def first_chunks(stack, policy_text, chats=10, questions=7):
     """Seconds to the first chunk of each question but a chat's first, which no cache can help; 2,900 tokens stand before every one."""
     policy = stack.folder / "policy.yaml"
