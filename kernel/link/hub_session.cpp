@@ -60,6 +60,7 @@ void router_hub::impl::drop_later(hub_link &l, std::string reason) {
 
 void router_hub::impl::protocol_fault(hub_link &l, std::string what) {
   ++counters.protocol_errors;
+  if (l.at < hub_link::phase::welcomed) ++counters.rejected[rejection_of("protocol")];
   drop(l, "protocol fault: " + what);
 }
 
