@@ -70,6 +70,12 @@ TEST(text, secrets_compare_by_content) {
   EXPECT_TRUE(equal_secret("abc", "abc"));
   EXPECT_FALSE(equal_secret("abc", "abd"));
   EXPECT_FALSE(equal_secret("abc", "ab"));
+  digest32 first = sha256("abc"), last = first;
+  EXPECT_TRUE(equal_secret(first, last));
+  last.back() = static_cast<uint8_t>(last.back() + 1);
+  EXPECT_FALSE(equal_secret(first, last));
+  first.front() = static_cast<uint8_t>(first.front() + 1);
+  EXPECT_FALSE(equal_secret(first, sha256("abc")));
 }
 
 TEST(text, hkdf_gives_the_link_key_vector) {
