@@ -122,6 +122,7 @@ uint64_t api::most_body_bytes(std::string_view method, std::string_view path) co
 void api::handle(admin_request request, std::function<void(admin_answer)> reply) {
   on_.control.post([this, request = std::move(request), reply = std::move(reply)]() mutable {
     auto who = opens(request.authorization);
+    wipe(request.authorization);
     const bool opened = who.has_value();
     if (opened) request.caller = *std::move(who);
     const secret_test secret = changes(request) && on_.secrets ? on_.secrets() : secret_test();
