@@ -56,6 +56,7 @@ TEST(text, uuids_are_recognised_in_both_forms) {
   EXPECT_TRUE(is_uuid("0123456789abcdef0123456789ABCDEF"));
   EXPECT_FALSE(is_uuid("0123456789abcdef0123456789abcde"));
   EXPECT_FALSE(is_uuid("{01234567-89ab-cdef-0123-456789abcdef}"));
+  EXPECT_FALSE(is_uuid("urn:uuid:01234567-89ab-cdef-0123-456789abcdef"));
 }
 
 TEST(text, nearest_name_is_offered_only_when_it_is_near) {

@@ -137,6 +137,32 @@ TEST(transport_zmq, an_address_whose_handshakes_fail_again_and_again_waits_for_t
   EXPECT_TRUE(router.losses.empty()) << "who is there stays";
 }
 
+// Naive variant: whoever has shaken hands has not failed, so that handshakes for nothing cost as much as one likes.
+TEST(transport_zmq, an_address_whose_peers_are_gone_at_once_again_and_again_waits_as_well) {
+  for (const bool by_router : {false, true}) {
+    const key_pair rk = make_keys(), ak = make_keys();
+    node router(zmq_plugin(), rk, {}, R"({"max_failures_per_ip":5,"limit_loopback":true})"), agent(zmq_plugin(), ak, rk.own);
+    node comer(zmq_plugin(), make_keys(), rk.own);
+    ASSERT_EQ(router.listen("127.0.0.1:0"), HIVE_OK);
+    agent.dial(router.bound);
+    ASSERT_TRUE(drive({&router, &agent}, [&] { return router.peers.size() == 1; }));
+    const hive_peer stays = router.peers[0].id;
+    int tried = 0;
+    for (; tried < 100 && router.metric("rejected_failures_per_ip_total") == 0; ++tried) {
+      const size_t known = router.peers.size();
+      const hive_peer mine = comer.dial(router.bound);
+      const auto gone = [&] { return comer.losses_of(mine) == 1; };
+      ASSERT_TRUE(drive({&router, &agent, &comer}, [&] { return gone() || router.peers.size() > known; })) << tried;
+      if (!gone() && by_router) router.close_peer(router.peers.back().id, 0);
+      if (!gone() && !by_router) comer.close_peer(mine, 1000);
+      ASSERT_TRUE(drive({&router, &agent, &comer}, gone)) << tried;
+    }
+    EXPECT_GT(tried, 5);
+    EXPECT_GT(router.metric("rejected_failures_per_ip_total"), 0);
+    EXPECT_EQ(router.losses_of(stays), 0) << "who is there stays";
+  }
+}
+
 // Security sheet: the 33rd connection of an address is refused, with one line a minute.
 TEST(transport_zmq, the_33rd_connection_of_an_address_is_refused_by_default) {
   const key_pair rk = make_keys(), ak = make_keys();
