@@ -285,8 +285,8 @@ SECRET = r"\b(?:hash|key_hash|digest|mac|proof|proof_key|proven_with|secret|secr
 MADE = r"\b(?:sha256|sha256_hex|hmac_sha256|hkdf_sha256|make_proof)\s*\("
 # What lets somebody in, or says so, and the comparison that it must ask.
 DOORS = {
-    "kernel/base/digest.cpp": "sodium_memcmp", "kernel/base/text.cpp": "sodium_memcmp", "kernel/tenancy/keyring.cpp": "equal_secret",
-    "kernel/admin/api.cpp": "equal_secret", "kernel/apps/access.cpp": "equal_secret", "kernel/link/auth.cpp": "equal_secret",
+    "kernel/base/digest.cpp": "sodium_memcmp", "kernel/tenancy/keyring.cpp": "equal_secret", "kernel/admin/api.cpp": "equal_secret",
+    "kernel/apps/access.cpp": "equal_secret", "kernel/link/auth.cpp": "equal_secret",
 }
 
 
