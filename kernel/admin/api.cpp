@@ -122,6 +122,7 @@ uint64_t api::most_body_bytes(std::string_view method, std::string_view path) co
 void api::handle(admin_request request, std::function<void(admin_answer)> reply) {
   on_.control.post([this, request = std::move(request), reply = std::move(reply)]() mutable {
     auto who = opens(request.authorization);
+    wipe(request.authorization);
     const bool opened = who.has_value();
     if (opened) request.caller = *std::move(who);
     const secret_test secret = changes(request) && on_.secrets ? on_.secrets() : secret_test();
@@ -137,7 +138,7 @@ std::optional<gateway::admin_caller> api::opens(const std::string &header) const
   const digest32 given = sha256(token);
   const config::admin_key *found = nullptr;  // every key is compared, whichever matches
   for (const config::admin_key &known : *keys)
-    if (equal_secret(as_text(given), as_text(known.hash))) found = &known;
+    if (equal_secret(given, known.hash)) found = &known;
   if (found == nullptr) return std::nullopt;
   return gateway::admin_caller{found->id, found->read_only};
 }

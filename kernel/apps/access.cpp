@@ -78,8 +78,8 @@ status access::take_secrets(const std::vector<std::string> &secrets) {
 std::function<bool(std::string_view)> access::secret_test() const {
   return [ring = keys_, admin = admin_keys_, secrets = secrets_](std::string_view text) {
     const digest32 hash = sha256(trim(text));
-    return ring->find(hash) != nullptr || std::find(secrets.begin(), secrets.end(), hash) != secrets.end() ||
-           std::any_of(admin.begin(), admin.end(), [&](const config::admin_key &key) { return key.hash == hash; });
+    return ring->find(hash) != nullptr || std::any_of(secrets.begin(), secrets.end(), [&](const digest32 &one) { return equal_secret(one, hash); }) ||
+           std::any_of(admin.begin(), admin.end(), [&](const config::admin_key &key) { return equal_secret(key.hash, hash); });
   };
 }
 

@@ -23,7 +23,7 @@ status keys_apart(const tenancy::keyring &keys, const std::vector<config::admin_
 
 status admin_keys_apart(const std::vector<config::admin_key> &admin_keys, const std::vector<digest32> &secrets) {
   for (const config::admin_key &key : admin_keys)
-    if (std::find(secrets.begin(), secrets.end(), key.hash) != secrets.end())
+    if (std::any_of(secrets.begin(), secrets.end(), [&](const digest32 &one) { return equal_secret(one, key.hash); }))
       return fail(errc::invalid, "an admin key is also the agents' shared secret; use another value");
   return {};
 }

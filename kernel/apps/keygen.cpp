@@ -57,7 +57,8 @@ int keygen_command(const std::vector<std::string> &arguments) {
   if (name.size() > most_tenant_bytes) name = tenant;
   std::array<uint8_t, 32> random;
   randombytes_buf(random.data(), random.size());
-  const std::string key = tenancy::key_text(random);
+  std::string key = tenancy::key_text(random);
+  sodium_memzero(random.data(), random.size());
   std::cout << "The key, shown only now:\n  " << key << "\n\nIts entry under api.keys of auth.yaml:\n"
             << "    - key_hash: \"" << sha256_hex(key) << "\"\n"
             << "      key_preview: \"" << tenancy::preview_of(key) << "\"\n"
@@ -72,6 +73,7 @@ int keygen_command(const std::vector<std::string> &arguments) {
             << "        requests_per_minute: 100\n"
             << "        tokens_per_day: 500000\n"
             << std::flush;
+  wipe(key);
   return std::cout.good() ? 0 : 1;
 }
 

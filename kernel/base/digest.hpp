@@ -18,6 +18,9 @@ digest32 hmac_sha256(std::string_view key, std::string_view bytes);
 void wipe(std::string &secret);
 digest32 hkdf_sha256(std::string_view ikm, std::string_view salt, std::string_view info);  // 32 bytes of output
 
+// Of digests of secrets and of keys made from them: takes the same time wherever they differ, which == does not.
+bool equal_secret(const digest32 &a, const digest32 &b);
+
 inline std::string_view as_text(std::span<const uint8_t> bytes) {
   return {reinterpret_cast<const char *>(bytes.data()), bytes.size()};
 }

@@ -213,9 +213,4 @@ std::string nearest(std::string_view name, std::span<const std::string> names) {
   return best;
 }
 
-bool equal_secret(std::string_view a, std::string_view b) {
-  // A loop of our own the compiler may end at the first difference; this one it may not.
-  return a.size() == b.size() && (a.empty() || sodium_memcmp(a.data(), b.data(), a.size()) == 0);
-}
-
 }  // namespace hive

@@ -43,7 +43,4 @@ struct text_hash {
   size_t operator()(std::string_view s) const { return std::hash<std::string_view>()(s); }
 };
 
-// In a time that depends on their lengths alone; texts of different lengths are told apart at once.
-bool equal_secret(std::string_view a, std::string_view b);
-
 }  // namespace hive

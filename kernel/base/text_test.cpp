@@ -56,6 +56,7 @@ TEST(text, uuids_are_recognised_in_both_forms) {
   EXPECT_TRUE(is_uuid("0123456789abcdef0123456789ABCDEF"));
   EXPECT_FALSE(is_uuid("0123456789abcdef0123456789abcde"));
   EXPECT_FALSE(is_uuid("{01234567-89ab-cdef-0123-456789abcdef}"));
+  EXPECT_FALSE(is_uuid("urn:uuid:01234567-89ab-cdef-0123-456789abcdef"));
 }
 
 TEST(text, nearest_name_is_offered_only_when_it_is_near) {
@@ -66,10 +67,13 @@ TEST(text, nearest_name_is_offered_only_when_it_is_near) {
   EXPECT_EQ(nearest("ab", std::vector<std::string>{"abcd", "ac", "ad"}), "ac") << "the first of those as near";
 }
 
-TEST(text, secrets_compare_by_content) {
-  EXPECT_TRUE(equal_secret("abc", "abc"));
-  EXPECT_FALSE(equal_secret("abc", "abd"));
-  EXPECT_FALSE(equal_secret("abc", "ab"));
+TEST(text, digests_of_secrets_compare_by_every_byte) {
+  digest32 first = sha256("abc"), last = first;
+  EXPECT_TRUE(equal_secret(first, last));
+  last.back() = static_cast<uint8_t>(last.back() + 1);
+  EXPECT_FALSE(equal_secret(first, last));
+  first.front() = static_cast<uint8_t>(first.front() + 1);
+  EXPECT_FALSE(equal_secret(first, sha256("abc")));
 }
 
 TEST(text, hkdf_gives_the_link_key_vector) {

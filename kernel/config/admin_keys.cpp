@@ -58,10 +58,10 @@ admin_keys_read join_admin_keys(const std::vector<admin_key> &given, const std::
   }
   for (size_t i = 0; i < out.keys.size(); ++i) {
     const digest32 &hash = out.keys[i].hash;
-    const auto same = [&](const admin_key &other) { return other.hash == hash; };
+    const auto same = [&](const admin_key &other) { return equal_secret(other.hash, hash); };
     if (std::any_of(out.keys.begin(), out.keys.begin() + static_cast<ptrdiff_t>(i), same))
       out.problems.push_back(fail(errc::invalid, "one key is given twice; remove one", place));
-    if (std::any_of(secrets.begin(), secrets.end(), [&](const std::string &secret) { return sha256(secret) == hash; }))
+    if (std::any_of(secrets.begin(), secrets.end(), [&](const std::string &secret) { return equal_secret(sha256(secret), hash); }))
       out.problems.push_back(fail(errc::invalid, "one key is also the agents' shared secret; use another value", place));
   }
   return out;

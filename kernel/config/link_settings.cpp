@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/digest.hpp"
 #include "config/secret.hpp"
 
 namespace hive::config {
@@ -35,9 +36,16 @@ status add(const std::string &file, const std::string &text, const std::string &
     if (!one) return one.why();
     more.push_back(*std::move(one));
   }
-  for (std::string &each : more)
+  for (std::string &each : more) {
     if (std::find(into.begin(), into.end(), each) == into.end()) into.push_back(std::move(each));
+    else wipe(each);
+  }
   return {};
+}
+
+status wiped(std::vector<std::string> &secrets, status why) {
+  for (std::string &each : secrets) wipe(each);
+  return why;
 }
 
 }  // namespace
@@ -46,13 +54,13 @@ result<std::vector<std::string>> read_link_secrets(const link_secret_sources &s)
   std::vector<std::string> all;
   if (const status read = add(s.file, s.text, s.text_from, all); !read) return read;
   const bool any = !all.empty();
-  if (const status read = add(s.previous_file, s.previous_text, s.previous_text_from, all); !read) return read;
+  if (const status read = add(s.previous_file, s.previous_text, s.previous_text_from, all); !read) return wiped(all, read);
   if (!any && !all.empty())
-    return fail(errc::invalid, "a previous secret without one in use; set --jwt-secret-file or HIVENET_ROUTER_JWT_SECRET, too",
-                s.previous_file.empty() ? s.previous_text_from : s.previous_file);
+    return wiped(all, fail(errc::invalid, "a previous secret without one in use; set --jwt-secret-file or HIVENET_ROUTER_JWT_SECRET, too",
+                             s.previous_file.empty() ? s.previous_text_from : s.previous_file));
   if (all.size() > most_link_secrets)
-    return fail(errc::invalid, "there are " + std::to_string(all.size()) + " shared secrets; at most 8, of which two are in use while one "
-                "is changed", s.file.empty() ? s.previous_file : s.file);
+    return wiped(all, fail(errc::invalid, "there are " + std::to_string(all.size()) + " shared secrets; at most 8, of which two are in use "
+                             "while one is changed", s.file.empty() ? s.previous_file : s.file));
   return all;
 }
 

@@ -57,7 +57,7 @@ api_error make_error(std::string_view code, std::string message, std::string_vie
   error.status = it == statuses.end() ? 500 : it->second;
   error.message = std::move(message);
   error.source = source == "backend" ? "backend" : "router";
-  error.retry_after_s = retry_after_s;
+  error.retry_after_s = error.status == 429 ? std::max<uint64_t>(retry_after_s, 1) : retry_after_s;
   return error;
 }
 

@@ -22,7 +22,8 @@ struct api_error {
   uint64_t retry_after_s = 0;               // 0 = no header
 };
 
-// An error with the status that belongs to its code; unknown codes are 500.
+// An error with the status that belongs to its code; unknown codes are 500. Every 429 has a Retry-After, of a second where nobody says
+// more.
 api_error make_error(std::string_view code, std::string message, std::string_view source = "router", uint64_t retry_after_s = 0);
 // The router refuses with `code`, too, and knows when asking again makes sense: the later of the two moments is the true one.
 void keep_longer_wait(api_error &, std::string_view code, uint64_t retry_after_s);

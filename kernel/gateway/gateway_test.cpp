@@ -16,9 +16,14 @@ TEST(error, every_code_of_the_sheet_has_its_status) {
   const std::pair<const char *, int> cases[] = {
       {"request_invalid", 400},     {"context_length_exceeded", 400}, {"invalid_parameter", 400}, {"unauthorized", 401},
       {"model_forbidden", 403},     {"model_not_found", 404},         {"rate_limit_exceeded", 429}, {"token_limit_exceeded", 429},
+      {"concurrency_limit_exceeded", 429},
       {"no_agents_available", 503}, {"no_capacity", 503},             {"agent_disconnected", 503}, {"backend_unavailable", 503},
       {"queue_full", 503},          {"backend_error", 502},           {"request_timeout", 504},   {"nonsense", 500}};
-  for (const auto &[code, status] : cases) EXPECT_EQ(make_error(code, "").status, status) << code;
+  for (const auto &[code, status] : cases) {
+    EXPECT_EQ(make_error(code, "").status, status) << code;
+    EXPECT_EQ(make_error(code, "").retry_after_s, status == 429 ? 1u : 0u) << code << ": who meets a limit is told when to come again";
+    EXPECT_EQ(make_error(code, "", "router", 7).retry_after_s, 7u) << code;
+  }
 }
 
 TEST(error, the_envelope_is_json_in_both_dialects_whatever_the_message_holds) {

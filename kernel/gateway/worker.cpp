@@ -3,6 +3,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/digest.hpp"
 #include "base/text.hpp"
 #include "gateway/auth_throttle.hpp"
 #include "gateway/key_rules.hpp"
@@ -49,7 +50,10 @@ class admin_relay final : public http::responder, private loop_timer {
     context_.records.on_started(request_.method, "/admin");
   }
 
-  ~admin_relay() override { *alive_ = nullptr; }
+  ~admin_relay() override {
+    *alive_ = nullptr;
+    wipe(request_.authorization);
+  }
 
   void start() {
     if (const uint64_t wait_s = wait_after_failures(context_, exchange_)) return refuse(too_many_failures(wait_s));
@@ -61,7 +65,7 @@ class admin_relay final : public http::responder, private loop_timer {
       return exchange_.read_body(most_body_bytes_);
     }
     if (denied_ == tenancy::denial::unknown_key) count_failure(context_, exchange_);
-    request_.authorization.clear();  // a key that is read in the meantime lets nobody in whose body was not
+    wipe(request_.authorization);  // a key that is read in the meantime lets nobody in whose body was not
     ask();
   }
 

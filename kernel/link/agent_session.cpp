@@ -103,8 +103,8 @@ void agent_router_link::impl::on_welcome(agent_channel &c, const record &r) {
   if (find_proof({&c.proof_key, 1}, role::router, proof_of(c), m->proof) < 0)
     return drop(c, "the router did not prove that it holds the shared secret");
   c.challenges = 0;
-  if (const auto at = std::find(proof_keys_.begin(), proof_keys_.end(), c.proof_key); at != proof_keys_.end())
-    secret_at_ = static_cast<size_t>(at - proof_keys_.begin());
+  for (size_t i = 0; i < proof_keys_.size(); ++i)
+    if (equal_secret(proof_keys_[i], c.proof_key)) secret_at_ = i;
   if (!first) return;  // a renewal changes nothing else
   c.limit.disarm();
   c.at = agent_channel::phase::welcomed;
@@ -162,7 +162,7 @@ void agent_router_link::impl::on_kick(agent_channel &c, const record &r) {
 
 bool agent_router_link::impl::next_secret(const agent_channel &c) {
   // Another link may have met the same refusal before.
-  if (proof_keys_[secret_at_] != c.proof_key) return true;
+  if (!equal_secret(proof_keys_[secret_at_], c.proof_key)) return true;
   secret_at_ = (secret_at_ + 1) % proof_keys_.size();
   return ++secrets_tried_ % proof_keys_.size() != 0;
 }

@@ -35,10 +35,22 @@ int find_proof(std::span<const digest32> keys, role who, const proof_input &in, 
   int found = -1;
   for (size_t i = 0; i < keys.size(); ++i) {
     const digest32 expected = make_proof(keys[i], who, in);
-    const bool same = sodium_memcmp(expected.data(), proof.data(), proof.size()) == 0;
+    const bool same = equal_secret(expected, proof);
     found = same && found < 0 ? static_cast<int>(i) : found;
   }
   return found;
+}
+
+bool holds_key(std::span<const digest32> keys, const digest32 &key) {
+  bool found = false;
+  for (const digest32 &one : keys) found |= equal_secret(one, key);
+  return found;
+}
+
+bool same_keys(std::span<const digest32> a, std::span<const digest32> b) {
+  bool same = a.size() == b.size();
+  for (size_t i = 0; i < a.size() && i < b.size(); ++i) same &= equal_secret(a[i], b[i]);
+  return same;
 }
 
 void wipe(std::vector<std::string> &secrets) {

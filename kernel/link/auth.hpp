@@ -31,6 +31,9 @@ digest32 proof_key(std::string_view secret);
 digest32 make_proof(const digest32 &key, role who, const proof_input &in);
 // The index of the key that made `proof`, -1 = none of them. Constant time in the number of keys.
 int find_proof(std::span<const digest32> keys, role who, const proof_input &in, const digest32 &proof);
+// Whether one of the keys is this one, and whether two lists have the same ones in the same order. Constant time, too.
+bool holds_key(std::span<const digest32> keys, const digest32 &key);
+bool same_keys(std::span<const digest32> a, std::span<const digest32> b);
 // What is left of a secret once its keys are derived.
 void wipe(std::vector<std::string> &secrets);
 key32 random_nonce();

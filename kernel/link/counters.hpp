@@ -15,7 +15,7 @@ struct outbox_counters {
 
 // Why a connection did not become a link, in the order of hub_counters::rejected. The last one is what has no name here.
 inline constexpr std::string_view rejection_reasons[] = {"strangers", "strangers_per_address", "timeout", "bad_secret", "hello", "version",
-                                                         "metadata", "duplicate", "revoked", "unlisted", "other"};
+                                                         "metadata", "duplicate", "revoked", "unlisted", "protocol", "other"};
 constexpr size_t rejection_of(std::string_view reason) {
   size_t i = 0;
   while (i + 1 < std::size(rejection_reasons) && rejection_reasons[i] != reason) ++i;

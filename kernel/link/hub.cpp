@@ -58,7 +58,7 @@ status router_hub::impl::start() {
   for (const auto &s : options.secrets) proof_keys_.push_back(proof_key(s));
   if (!options.own_secret.empty()) own_proof_keys_.push_back(proof_key(options.own_secret));
   wipe(options.secrets);
-  options.own_secret.clear();
+  hive::wipe(options.own_secret);
   status s;
   if (own_pump) s = own_pump->start(options.worker, options.workers, keys_.secret_key, keys_.public_key, nullptr);
   if (s && pump.usable()) s = pump.start(options.worker, options.workers, keys_.secret_key, keys_.public_key, nullptr);

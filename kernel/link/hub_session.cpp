@@ -60,6 +60,7 @@ void router_hub::impl::drop_later(hub_link &l, std::string reason) {
 
 void router_hub::impl::protocol_fault(hub_link &l, std::string what) {
   ++counters.protocol_errors;
+  if (l.at < hub_link::phase::welcomed) ++counters.rejected[rejection_of("protocol")];
   drop(l, "protocol fault: " + what);
 }
 
@@ -179,7 +180,7 @@ void router_hub::impl::on_auth(hub_link &l, const record &r) {
   l.refused_proofs = 0;
   l.secret = static_cast<size_t>(secret);
   const digest32 before = std::exchange(l.proven_with, keys_for(l)[l.secret]);
-  if (renewal && before != l.proven_with)
+  if (renewal && !equal_secret(before, l.proven_with))
     note(level::info, who(l) + ": proves secret " + std::to_string(l.secret + 1) + " of " + std::to_string(keys_for(l).size()) + " now");
   if (!renewal) {
     const uint32_t theirs = auth->stream_window == 0 ? options.stream_window : std::max(auth->stream_window, smallest_window);
@@ -216,17 +217,14 @@ void router_hub::impl::set_secrets(std::vector<std::string> secrets) {
   for (const std::string &s : secrets) keys.push_back(proof_key(s));
   wipe(secrets);
   // An unchanged list is read again for agents that have got the newest since they were asked.
-  const bool changed = keys != proof_keys_;
+  const bool changed = !same_keys(keys, proof_keys_);
   proof_keys_ = std::move(keys);
   if (proof_keys_.empty() && !changed) return;
   for (auto &[peer, l] : links_)
-    if (l->at == hub_link::phase::welcomed && &keys_for(*l) == &proof_keys_ && (changed || l->proven_with != proof_keys_.front())) ask_again(*l);
+    if (l->at == hub_link::phase::welcomed && &keys_for(*l) == &proof_keys_ && (changed || !equal_secret(l->proven_with, proof_keys_.front()))) ask_again(*l);
 }
 
-bool router_hub::impl::holds(const hub_link &l) const {
-  const auto &keys = keys_for(l);
-  return std::find(keys.begin(), keys.end(), l.proven_with) != keys.end();
-}
+bool router_hub::impl::holds(const hub_link &l) const { return holds_key(keys_for(l), l.proven_with); }
 
 void router_hub::impl::ask_again(hub_link &l) {
   l.refused_proofs = 0;

@@ -97,6 +97,75 @@ TEST_P(link_over_transport, an_agent_with_another_secret_stays_outside) {
   EXPECT_EQ(b.hub().counters.links_welcomed, 0u);
 }
 
+// A frame of that many bytes with one record in it.
+inline std::string frame_of(const record_head &head, std::string_view meta, size_t bytes) {
+  const std::string payload(bytes - record_header_bytes - meta.size(), ' ');
+  std::string out(encoded_bytes(meta.size(), payload.size()), '\0');
+  encode_record(reinterpret_cast<uint8_t *>(out.data()), head, meta, payload);
+  EXPECT_EQ(out.size(), bytes);
+  return out;
+}
+
+// Security sheet S12. Naive variants: what is well formed is read, whoever sends it; the limit holds for HELLO alone.
+TEST_P(link_over_transport, before_its_proof_a_peer_may_send_64_kib_at_once_however_well_formed_and_after_it_a_whole_frame) {
+  constexpr size_t limit = 64 * 1024;
+  b.start_hubs();
+  agent_side &a = b.up();
+  auto running = b.open(a, "/silent");
+  ASSERT_TRUE(b.until([&] { return a.behind.opens == 1; }));
+  const auto hello_of = [](const raw_agent &raw, size_t bytes) {
+    return frame_of({.what = kind::hello}, to_json(hello_message{1, 1, raw.boot_id, raw.id.peer_id, raw.nonce, 0}), bytes);
+  };
+  const auto prove = [](raw_agent &raw, size_t bytes) {
+    const std::string metadata(bytes - record_header_bytes - raw.auth_meta(secret_a, "").size(), ' ');
+    raw.send({.what = kind::auth}, raw.auth_meta(secret_a, metadata), metadata);
+  };
+  const auto refused = [&] { return static_cast<uint64_t>(b.hub().counters.rejected[rejection_of("protocol")]); };
+
+  uint8_t seed = 10;
+  uint64_t cut = 0;
+  const std::vector<size_t> cases[] = {{limit + 8}, {limit / 2, limit / 2 + 8}, {limit, limit / 4}, {limit, limit}};
+  for (const auto &records : cases) {
+    raw_agent raw(b, seed++);
+    std::string frame;
+    for (const size_t bytes : records) frame += hello_of(raw, bytes);
+    frame_reader reader(frame);
+    record r;
+    for (size_t i = 0; i < records.size(); ++i) ASSERT_EQ(reader.next(r), frame_reader::outcome::record);
+    raw.send_raw(frame);
+    EXPECT_TRUE(b.until([&] { return raw.lost; })) << frame.size();
+    EXPECT_TRUE(raw.heard.empty()) << frame.size();
+    EXPECT_EQ(refused(), ++cut);
+  }
+  {
+    raw_agent raw(b, seed++);
+    raw.hello(raw.id.peer_id);
+    ASSERT_TRUE(raw.wait(kind::challenge));
+    prove(raw, limit + 8);
+    EXPECT_TRUE(b.until([&] { return raw.lost; })) << "a true proof does not make it smaller";
+    EXPECT_EQ(raw.find(kind::welcome), nullptr);
+    EXPECT_FALSE(b.dir.metadata.contains(raw.id.peer_id));
+    EXPECT_EQ(refused(), ++cut);
+  }
+
+  raw_agent at_the_limit(b, seed++);
+  at_the_limit.send_raw(hello_of(at_the_limit, limit));
+  ASSERT_TRUE(at_the_limit.wait(kind::challenge));
+  prove(at_the_limit, limit);
+  ASSERT_TRUE(at_the_limit.wait(kind::welcome));
+  const std::string models = frame_of({.what = kind::models}, {}, limit);
+  at_the_limit.send_raw(models + models);
+  EXPECT_TRUE(b.until([&] { return b.dir.metadata[at_the_limit.id.peer_id].size() == limit - record_header_bytes; }));
+
+  EXPECT_EQ(refused(), cut);
+  EXPECT_EQ(b.hub().counters.protocol_errors, cut);
+  EXPECT_EQ(b.hub().links().size(), 2u) << "nothing is kept of who was cut off";
+  EXPECT_FALSE(running->over());
+  auto c = b.open(a, "/echo", "hello");
+  EXPECT_TRUE(b.until([&] { return c->over(); }));
+  EXPECT_EQ(c->got, 5u);
+}
+
 TEST_P(link_over_transport, an_agent_tries_its_secrets_in_turn) {
   b.start_hubs();
   b.agent_options.secrets = {secret_b, "another secret of the agent's, 32+", secret_a};

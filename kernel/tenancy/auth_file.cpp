@@ -98,7 +98,7 @@ class reader {
     if (key.preview.size() > most_name_bytes || !plain(key.preview)) problem(item.find("key_preview")->wrong("longer than 200 bytes, or holds a control character"));
     if (!read_hash(item, key)) return std::nullopt;
     // Not shown: it is the secret.
-    if (sha256(key.id) == key.hash) problem(item.wrong("the id is the key itself; an id stands in logs and metrics, choose another"));
+    if (equal_secret(sha256(key.id), key.hash)) problem(item.wrong("the id is the key itself; an id stands in logs and metrics, choose another"));
     key.name = named(item, "name");
     key.tenant = named(item, "owner");
     read_enabled(item, key);
@@ -188,7 +188,7 @@ class reader {
     if (!bytes || bytes->size() != key.hash.size())
       return problem(at->wrong("not a SHA-256; write the 64 hexadecimal digits that `printf %s KEY | sha256sum` prints" + who_)), false;
     std::copy(bytes->begin(), bytes->end(), key.hash.begin());
-    if (!key.preview.empty() && sha256(key.preview) == key.hash) {
+    if (!key.preview.empty() && equal_secret(sha256(key.preview), key.hash)) {
       who_.clear();
       key.preview.clear();
       suspect(item.wrong("key_preview is the whole key; it is a secret, write its last 4 characters only"));

@@ -113,7 +113,7 @@ const client_key *keyring::find(const digest32 &hash) const {
   const size_t mask = slots_.size() - 1;
   for (size_t at = place_of(hash) & mask; slots_[at] != 0; at = (at + 1) & mask) {
     const client_key &key = keys_[slots_[at] - 1];
-    if (equal_secret(as_text(key.hash), as_text(hash))) return &key;
+    if (equal_secret(key.hash, hash)) return &key;
   }
   return nullptr;
 }

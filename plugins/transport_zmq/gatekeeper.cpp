@@ -184,20 +184,19 @@ void gatekeeper::no_stranger_any_more(connection &c) {
 void gatekeeper::forget(int fd) {
   const auto found = open_.find(fd);
   if (found == open_.end()) return;
-  if (!found->second.admitted) {
-    if (is_counted(found->second)) note_failure(found->second.site);
-    no_stranger_any_more(found->second);
-  }
+  const bool short_lived = host_->now_ns(host_) - found->second.since_ns < settling_ns();
+  if ((!found->second.admitted || short_lived) && is_counted(found->second)) note_failure(found->second.site);
+  if (!found->second.admitted) no_stranger_any_more(found->second);
   if (const auto s = sites_.find(found->second.site); s != sites_.end() && --s->second.connections == 0) sites_.erase(s);
   open_.erase(found);
 }
 
 // Our own diallers announce themselves as soon as they are connected; who stays silent after the handshake is not one.
 void gatekeeper::sweep() {
-  const uint64_t now = host_->now_ns(host_), limit = 2'000'000ull * static_cast<uint64_t>(settings_.handshake_timeout_ms);
+  const uint64_t now = host_->now_ns(host_);
   const std::lock_guard lock(mutex_);
   for (const auto &[fd, c] : open_)
-    if (!c.admitted && now - c.since_ns > limit) cut_connection(fd, c.name);
+    if (!c.admitted && now - c.since_ns > settling_ns()) cut_connection(fd, c.name);
   std::erase_if(admitted_, [&](const auto &e) { return now - e.second > lately_ns; });
 }
 

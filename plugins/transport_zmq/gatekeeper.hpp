@@ -47,6 +47,8 @@ class gatekeeper {
   void accepted(int fd);
   void forget(int fd);
   void sweep();
+  // Who is no peer by then is cut. Who is gone by then has cost a handshake for nothing, whoever ended it, and counts as a failure.
+  uint64_t settling_ns() const { return 2'000'000ull * static_cast<uint64_t>(settings_.handshake_timeout_ms); }
   // Down to no_stranger_any_more: with mutex_ held.
   bool was_admitted(const connection_name &) const;
   bool worth_a_line(const std::string &site, uint64_t now);

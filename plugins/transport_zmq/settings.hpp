@@ -16,7 +16,7 @@ struct settings {
   int max_connections_per_ip = 32;   // counted per listening port
   int max_strangers = 256;           // accepted, handshake not done
   int max_strangers_per_ip = 8;
-  int max_failures_per_ip = 120;     // connections that ended as strangers, within a minute
+  int max_failures_per_ip = 120;     // connections that ended as strangers or soon after, within a minute
   bool limit_loopback = false;       // whether 127.0.0.0/8 and ::1 are counted too
   int io_threads = 0;                // 0: one a worker; the first instance of the process decides
   int connect_timeout_ms = 3000;

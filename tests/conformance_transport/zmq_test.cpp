@@ -1,43 +1,24 @@
 // What only the ZeroMQ transport can get wrong: strangers at its port, limits, its configuration.
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include <zmq.h>
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <string>
+#include <vector>
 
-#include "node.hpp"
+#include "stranger.hpp"
 
 namespace hive::conformance {
 namespace {
 
-const hive_component *plugin() {
-  static const hive_component *loaded = load_component(TRANSPORT_ZMQ);
-  return loaded;
-}
-
-uint16_t port_of(const std::string &bound) { return static_cast<uint16_t>(std::stoul(bound.substr(bound.rfind(':') + 1))); }
-
-int raw_connection(uint16_t port) {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in to{};
-  to.sin_family = AF_INET;
-  to.sin_port = htons(port);
-  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  EXPECT_EQ(connect(fd, reinterpret_cast<sockaddr *>(&to), sizeof to), 0);
-  return fd;
-}
-
 TEST(transport_zmq, strangers_with_garbage_are_cut_and_others_go_on) {
   const key_pair rk = make_keys(), ak = make_keys();
-  node router(plugin(), rk, {}, R"({"handshake_timeout_ms":1500})"), agent(plugin(), ak, rk.own);  // who is honest has no longer
+  node router(zmq_plugin(), rk, {}, R"({"handshake_timeout_ms":1500})"), agent(zmq_plugin(), ak, rk.own);  // who is honest has no longer
   ASSERT_EQ(router.listen("127.0.0.1:0"), HIVE_OK);
   std::vector<int> strangers;
   for (int i = 0; i < 20; ++i) {
@@ -70,7 +51,7 @@ TEST(transport_zmq, strangers_with_garbage_are_cut_and_others_go_on) {
 
 TEST(transport_zmq, connections_of_one_address_are_limited_and_free_their_place) {
   const key_pair rk = make_keys(), ak = make_keys();
-  node router(plugin(), rk, {}, R"({"max_connections_per_ip":3,"limit_loopback":true})"), agent(plugin(), ak, rk.own);
+  node router(zmq_plugin(), rk, {}, R"({"max_connections_per_ip":3,"limit_loopback":true})"), agent(zmq_plugin(), ak, rk.own);
   ASSERT_EQ(router.listen("127.0.0.1:0"), HIVE_OK);
   std::vector<hive_peer> dialled;
   for (int i = 0; i < 3; ++i) dialled.push_back(agent.dial(router.bound));
@@ -88,7 +69,7 @@ TEST(transport_zmq, connections_of_one_address_are_limited_and_free_their_place)
 
 TEST(transport_zmq, loopback_is_exempt_from_the_limit_unless_asked) {
   const key_pair rk = make_keys(), ak = make_keys();
-  node router(plugin(), rk, {}, R"({"max_connections_per_ip":1})"), agent(plugin(), ak, rk.own);
+  node router(zmq_plugin(), rk, {}, R"({"max_connections_per_ip":1})"), agent(zmq_plugin(), ak, rk.own);
   ASSERT_EQ(router.listen("127.0.0.1:0"), HIVE_OK);
   for (int i = 0; i < 4; ++i) agent.dial(router.bound);
   EXPECT_TRUE(drive({&router, &agent}, [&] { return router.peers.size() == 4; }));
@@ -96,7 +77,7 @@ TEST(transport_zmq, loopback_is_exempt_from_the_limit_unless_asked) {
 
 TEST(transport_zmq, strangers_in_their_handshake_are_limited) {
   const key_pair rk = make_keys();
-  node router(plugin(), rk, {}, R"({"max_strangers":4,"handshake_timeout_ms":60000})");  // nobody's time ends
+  node router(zmq_plugin(), rk, {}, R"({"max_strangers":4,"handshake_timeout_ms":60000})");  // nobody's time ends
   ASSERT_EQ(router.listen("127.0.0.1:0"), HIVE_OK);
   std::vector<int> held;
   for (int i = 0; i < 8; ++i) held.push_back(raw_connection(port_of(router.bound)));
@@ -116,7 +97,7 @@ TEST(transport_zmq, strangers_in_their_handshake_are_limited) {
 // Naive variants: a stranger's place is one of those that agents have; every refusal writes a line.
 TEST(transport_zmq, strangers_of_one_address_are_limited_apart_from_its_agents_and_told_once_a_minute) {
   const key_pair rk = make_keys(), ak = make_keys();
-  node router(plugin(), rk, {}, R"({"max_strangers_per_ip":3,"max_connections_per_ip":40,"limit_loopback":true})"), agent(plugin(), ak, rk.own);
+  node router(zmq_plugin(), rk, {}, R"({"max_strangers_per_ip":3,"max_connections_per_ip":40,"limit_loopback":true})"), agent(zmq_plugin(), ak, rk.own);
   ASSERT_EQ(router.listen("127.0.0.1:0"), HIVE_OK);
   for (int i = 0; i < 8; ++i) {
     agent.dial(router.bound);  // of those that have shaken hands there may be more
@@ -137,8 +118,8 @@ TEST(transport_zmq, strangers_of_one_address_are_limited_apart_from_its_agents_a
 // Naive variant: only places are bounded, so who fails as fast as it can keeps the I/O thread in handshakes.
 TEST(transport_zmq, an_address_whose_handshakes_fail_again_and_again_waits_for_the_next_minute) {
   const key_pair rk = make_keys(), ak = make_keys();
-  node router(plugin(), rk, {}, R"({"max_failures_per_ip":5,"limit_loopback":true})"), agent(plugin(), ak, rk.own);
-  node stranger(plugin(), make_keys(), make_keys().own);
+  node router(zmq_plugin(), rk, {}, R"({"max_failures_per_ip":5,"limit_loopback":true})"), agent(zmq_plugin(), ak, rk.own);
+  node stranger(zmq_plugin(), make_keys(), make_keys().own);
   ASSERT_EQ(router.listen("127.0.0.1:0"), HIVE_OK);
   agent.dial(router.bound);
   ASSERT_TRUE(drive({&router, &agent}, [&] { return router.peers.size() == 1; }));
@@ -156,10 +137,36 @@ TEST(transport_zmq, an_address_whose_handshakes_fail_again_and_again_waits_for_t
   EXPECT_TRUE(router.losses.empty()) << "who is there stays";
 }
 
+// Naive variant: whoever has shaken hands has not failed, so that handshakes for nothing cost as much as one likes.
+TEST(transport_zmq, an_address_whose_peers_are_gone_at_once_again_and_again_waits_as_well) {
+  for (const bool by_router : {false, true}) {
+    const key_pair rk = make_keys(), ak = make_keys();
+    node router(zmq_plugin(), rk, {}, R"({"max_failures_per_ip":5,"limit_loopback":true})"), agent(zmq_plugin(), ak, rk.own);
+    node comer(zmq_plugin(), make_keys(), rk.own);
+    ASSERT_EQ(router.listen("127.0.0.1:0"), HIVE_OK);
+    agent.dial(router.bound);
+    ASSERT_TRUE(drive({&router, &agent}, [&] { return router.peers.size() == 1; }));
+    const hive_peer stays = router.peers[0].id;
+    int tried = 0;
+    for (; tried < 100 && router.metric("rejected_failures_per_ip_total") == 0; ++tried) {
+      const size_t known = router.peers.size();
+      const hive_peer mine = comer.dial(router.bound);
+      const auto gone = [&] { return comer.losses_of(mine) == 1; };
+      ASSERT_TRUE(drive({&router, &agent, &comer}, [&] { return gone() || router.peers.size() > known; })) << tried;
+      if (!gone() && by_router) router.close_peer(router.peers.back().id, 0);
+      if (!gone() && !by_router) comer.close_peer(mine, 1000);
+      ASSERT_TRUE(drive({&router, &agent, &comer}, gone)) << tried;
+    }
+    EXPECT_GT(tried, 5);
+    EXPECT_GT(router.metric("rejected_failures_per_ip_total"), 0);
+    EXPECT_EQ(router.losses_of(stays), 0) << "who is there stays";
+  }
+}
+
 // Security sheet: the 33rd connection of an address is refused, with one line a minute.
 TEST(transport_zmq, the_33rd_connection_of_an_address_is_refused_by_default) {
   const key_pair rk = make_keys(), ak = make_keys();
-  node router(plugin(), rk, {}, R"({"limit_loopback":true})"), agent(plugin(), ak, rk.own);
+  node router(zmq_plugin(), rk, {}, R"({"limit_loopback":true})"), agent(zmq_plugin(), ak, rk.own);
   ASSERT_EQ(router.listen("127.0.0.1:0"), HIVE_OK);
   for (int i = 0; i < 32; ++i) {
     agent.dial(router.bound);
@@ -177,7 +184,7 @@ TEST(transport_zmq, the_33rd_connection_of_an_address_is_refused_by_default) {
 // Naive variant: a place among the strangers is given back when the connection ends, so that max_strangers bounds the fleet.
 TEST(transport_zmq, peers_are_no_strangers_however_many_there_are) {
   const key_pair rk = make_keys(), ak = make_keys();
-  node router(plugin(), rk, {}, R"({"max_strangers":2})"), agent(plugin(), ak, rk.own);
+  node router(zmq_plugin(), rk, {}, R"({"max_strangers":2})"), agent(zmq_plugin(), ak, rk.own);
   ASSERT_EQ(router.listen("127.0.0.1:0"), HIVE_OK);
   for (size_t i = 0; i < 12; ++i) {
     agent.dial(router.bound);
@@ -188,12 +195,6 @@ TEST(transport_zmq, peers_are_no_strangers_however_many_there_are) {
 
 // ASan keeps what was freed, and the shadow of ThreadSanitizer is resident, too.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-size_t resident_bytes() {
-  size_t pages = 0;
-  std::ifstream("/proc/self/statm") >> pages >> pages;
-  return pages * static_cast<size_t>(sysconf(_SC_PAGESIZE));
-}
-
 // By how much `work` lets this process grow, at the least, until that is below `limit` or it was done three times. What is lost
 // grows each time; what an allocator keeps for the next time, and sockets that libzmq has yet to reap, do not.
 template <class F>
@@ -208,7 +209,7 @@ size_t least_growth(size_t limit, F work) {
 }
 
 TEST(transport_zmq, strangers_with_wrong_keys_in_a_loop_cost_bounded_memory) {
-  node router(plugin(), make_keys()), stranger(plugin(), make_keys(), make_keys().own);
+  node router(zmq_plugin(), make_keys()), stranger(zmq_plugin(), make_keys(), make_keys().own);
   ASSERT_EQ(router.listen("127.0.0.1:0"), HIVE_OK);
   const auto come = [&](size_t rounds) {
     for (size_t i = 0; i < rounds; ++i) {
@@ -226,8 +227,8 @@ TEST(transport_zmq, strangers_with_wrong_keys_in_a_loop_cost_bounded_memory) {
 // Naive variant: something of every connection that ever was: a peer, a routing id, a line of the limits.
 TEST(transport_zmq, a_thousand_reconnects_leave_no_descriptor_and_no_memory_behind) {
   const key_pair rk = make_keys(), ak = make_keys();
-  node router(plugin(), rk, {}, R"({"limit_loopback":true,"max_connections_per_ip":100,"max_strangers_per_ip":100,"max_failures_per_ip":1000000})"),
-      agent(plugin(), ak, rk.own);
+  node router(zmq_plugin(), rk, {}, R"({"limit_loopback":true,"max_connections_per_ip":100,"max_strangers_per_ip":100,"max_failures_per_ip":1000000})"),
+      agent(zmq_plugin(), ak, rk.own);
   ASSERT_EQ(router.listen("127.0.0.1:0"), HIVE_OK);
   const auto descriptors = [] { return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {}); };
   const auto come_and_go = [&](int rounds) {
@@ -260,7 +261,7 @@ TEST(transport_zmq, a_port_that_never_answers_is_lost_as_timeout) {
   socklen_t n = sizeof at;
   getsockname(silent, reinterpret_cast<sockaddr *>(&at), &n);
   for (const bool busy : {false, true}) {
-    node agent(plugin(), make_keys(), make_keys().own, R"({"handshake_timeout_ms":300})");
+    node agent(zmq_plugin(), make_keys(), make_keys().own, R"({"handshake_timeout_ms":300})");
     const hive_peer peer = agent.dial("127.0.0.1:" + std::to_string(ntohs(at.sin_port)));
     const int there = accept(silent, nullptr, nullptr);
     char c[256];
@@ -297,7 +298,7 @@ struct foreign {
 // Naive variant: only the handshake has a time limit; who says nothing after it stays for ever.
 TEST(transport_zmq, a_stranger_that_says_nothing_after_its_handshake_loses_its_place) {
   const key_pair rk = make_keys(), ak = make_keys();
-  node router(plugin(), rk, {}, R"({"max_strangers":1,"handshake_timeout_ms":300})"), agent(plugin(), ak, rk.own);
+  node router(zmq_plugin(), rk, {}, R"({"max_strangers":1,"handshake_timeout_ms":300})"), agent(zmq_plugin(), ak, rk.own);
   ASSERT_EQ(router.listen("127.0.0.1:0"), HIVE_OK);
   foreign silent(router.bound, rk.own, "");
   drive({&router}, [] { return false; }, std::chrono::milliseconds(100));
@@ -311,7 +312,7 @@ TEST(transport_zmq, a_stranger_that_says_nothing_after_its_handshake_loses_its_p
 
 TEST(transport_zmq, a_message_of_several_frames_ends_its_connection) {
   const key_pair rk = make_keys();
-  node router(plugin(), rk);
+  node router(zmq_plugin(), rk);
   ASSERT_EQ(router.listen("127.0.0.1:0"), HIVE_OK);
   foreign f(router.bound, rk.own, "");
   zmq_send(f.socket, "one", 3, ZMQ_SNDMORE);
@@ -323,7 +324,7 @@ TEST(transport_zmq, a_message_of_several_frames_ends_its_connection) {
 
 TEST(transport_zmq, a_chosen_routing_id_never_becomes_a_peer) {
   const key_pair rk = make_keys(), ak = make_keys();
-  node router(plugin(), rk), agent(plugin(), ak, rk.own);
+  node router(zmq_plugin(), rk), agent(zmq_plugin(), ak, rk.own);
   ASSERT_EQ(router.listen("127.0.0.1:0"), HIVE_OK);
   foreign f(router.bound, rk.own, "agent-1");
   for (int i = 0; i < 10; ++i) zmq_send(f.socket, "mine", 4, ZMQ_DONTWAIT);
@@ -337,7 +338,7 @@ TEST(transport_zmq, a_chosen_routing_id_never_becomes_a_peer) {
 
 TEST(transport_zmq, an_oversized_frame_ends_only_its_own_connection) {
   const key_pair rk = make_keys(), ak = make_keys();
-  node router(plugin(), rk), agent(plugin(), ak, rk.own);
+  node router(zmq_plugin(), rk), agent(zmq_plugin(), ak, rk.own);
   ASSERT_EQ(router.listen("127.0.0.1:0"), HIVE_OK);
   agent.dial(router.bound);
   ASSERT_TRUE(drive({&router, &agent}, [&] { return router.peers.size() == 1; }));
@@ -359,7 +360,7 @@ TEST(transport_zmq, its_configuration_is_checked) {
                             [](void *ctx, hive_status, hive_str t) noexcept { static_cast<sink_text *>(ctx)->text.assign(t.ptr, t.len); }};
   const auto check = [&](std::string_view json) {
     const hive_config c{sizeof c, 0, HIVE_STR("link"), {json.data(), json.size()}, nullptr};
-    return plugin()->check(&c, &err);
+    return zmq_plugin()->check(&c, &err);
   };
   EXPECT_EQ(check("{}"), HIVE_OK);
   EXPECT_EQ(check(R"({"hwm": 16, "limit_loopback": true})"), HIVE_OK);

@@ -1,6 +1,8 @@
 """Secrets that are changed under load, a router with a key of its own, agents that are kicked, revoked or not listed."""
 import contextlib
 import json
+import os
+import pathlib
 import threading
 
 import httpx
@@ -219,6 +221,24 @@ def test_a_wrong_secret_is_one_clear_line_on_the_agent(simple):
     assert NEW not in wrong.log() and simple.secret not in wrong.log()
     assert simple.link in said[0]
     assert wrong.peer_id not in simple.table()
+
+
+def listeners_of(pid):
+    """Addresses, as /proc writes them, of the TCP sockets on which a process listens."""
+    own = set()
+    for name in os.listdir(f"/proc/{pid}/fd"):
+        with contextlib.suppress(OSError):  # closed meanwhile
+            own.add(os.readlink(f"/proc/{pid}/fd/{name}"))
+    rows = [line.split() for table in ("tcp", "tcp6") for line in pathlib.Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]]
+    return [row[1] for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in own]
+
+
+def test_an_agent_listens_nowhere(simple):
+    """Security sheet, sections 11 and 12. Naive variant, that of the Go product: a port on every interface on which the agent serves
+    whoever comes."""
+    assert simple.chat(max_tokens=1).status_code == 200
+    assert listeners_of(simple.agent.pid) == []
+    assert len(listeners_of(simple.router.pid)) >= 3, "the search finds clients', metrics' and the link's"
 
 
 def test_agents_that_come_and_go_all_the_time_leave_nothing_behind(simple):

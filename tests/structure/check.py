@@ -54,6 +54,13 @@ class Tree:
             if value is not None:
                 yield text.count("\n", 0, m.start()) + 1, value
 
+    def code(self, name):
+        """The text with comments and what stands in literals blanked out, every character and line at its place."""
+        def blank(m):
+            inside = re.sub(r"[^\n]", " ", m[0])
+            return inside if m[0].startswith("/") else '"' + inside[1:-1] + '"'
+        return TOKEN.sub(blank, self.text(name))
+
     def test_files(self):
         """Sources of kernel/ that belong to tests: *_test.*, and headers that nothing but those includes."""
         kernel = self.under("kernel")
@@ -272,7 +279,72 @@ def scratch(tree, _):
             yield f"{name}: files in the common temporary folder; take a folder of base/test_folder.hpp"
 
 
-CHECKS = {f.__name__: f for f in (layers, length, paths, names, links, told, flags, commands, scratch)}
+# Rooms that meet keys and proofs, what those are called there, and what makes them.
+SECRET_ROOMS = ("kernel/tenancy/", "kernel/config/", "kernel/admin/", "kernel/link/", "kernel/gateway/", "kernel/apps/")
+SECRET = r"\b(?:hash|key_hash|digest|mac|proof|proof_key|proven_with|secret|secret_key|own_secret|token|password)s?_?\b"
+MADE = r"\b(?:sha256|sha256_hex|hmac_sha256|hkdf_sha256|make_proof)\s*\("
+# What lets somebody in, or says so, and the comparison that it must ask.
+DOORS = {
+    "kernel/base/digest.cpp": "sodium_memcmp", "kernel/tenancy/keyring.cpp": "equal_secret", "kernel/admin/api.cpp": "equal_secret",
+    "kernel/apps/access.cpp": "equal_secret", "kernel/link/auth.cpp": "equal_secret",
+}
+
+
+def operand(code, at, step):
+    """What stands beside a comparison: from `at` on, in the direction of `step`, to what binds less."""
+    opening, closing = ("(", ")") if step > 0 else (")", "(")
+    depth, end = 0, at
+    while 0 <= end < len(code):
+        c, two = code[end], code[min(end, end + step):max(end, end + step) + 1]
+        if c in opening + ("[" if step > 0 else "]"):
+            depth += 1
+        elif c in closing + ("]" if step > 0 else "["):
+            if depth == 0:
+                break
+            depth -= 1
+        elif depth == 0 and (c in ",;?{}!=" or two in ("&&", "||") or (c == ":" and "::" not in code[end - 1:end + 2])):
+            break
+        end += step
+    return re.sub(r"^(?:return\b|[*\s])+", "", code[at:end] if step > 0 else code[end + 1:at + 1]).strip()
+
+
+def is_secret(what):
+    """Whether an operand is a secret or a whole made of one. Its size, its place in a list, what was found by it are none."""
+    while (inner := re.fullmatch(r"(?:as_text|as_bytes|to_hex|std::string_view|std::string)?\((.*)\)", what, re.S)):
+        what = inner[1].strip()
+    return bool(re.match(MADE, what) and what.endswith(")")
+                or re.fullmatch(rf"(?:[A-Za-z_]\w*(?:\(\))?(?:\[[^]]*\])?(?:\.|->|::))*{SECRET}(?:\[[^]]*\])?", what))
+
+
+def constant_time(tree, _):
+    """A comparison that ends at the first difference tells, by its time, how much of a secret was guessed."""
+    plain = re.compile(r'"|[\d-]|(?:nullptr|true|false)$|.*\b(?:npos|end\(\))$', re.S)
+    call = re.compile(r"(?:(?<![\w.>])(?:std::)?(?:memcmp|bcmp|strcmp|strncmp)|\bstd::(?:ranges::)?(?:equal|mismatch|find|count|search)|\.compare)\s*\(")
+    tests = tree.test_files()
+    for name in tree.under("kernel"):
+        if not name.startswith(SECRET_ROOMS) or name in tests:
+            continue
+        code = tree.code(name)
+        found = set()
+        for m in re.finditer(r"(?<![=!<>])[=!]=(?!=)", code):
+            sides = operand(code, m.start() - 1, -1), operand(code, m.end(), 1)
+            if not any(plain.match(s) for s in sides) and any(map(is_secret, sides)):
+                found.add(m.start())
+        for m in call.finditer(code):
+            arguments = operand(code, m.end() - 1, 1)
+            if any(is_secret(a.split(".begin")[0].split(".data")[0].strip("&* ")) for a in arguments.strip("()").split(",")):
+                found.add(m.start())
+        for at in sorted(found):
+            number = code.count("\n", 0, at) + 1
+            yield f"{name}:{number}: compares a secret, or what is made of one, in a time that tells of it; equal_secret does not"
+    for name, comparison in DOORS.items():
+        if name not in tree.files:
+            yield f"check.py: no file is called {name} any more"
+        elif f"{comparison}(" not in tree.code(name):
+            yield f"{name}: does not ask {comparison}"
+
+
+CHECKS = {f.__name__: f for f in (layers, length, paths, names, links, told, flags, commands, scratch, constant_time)}
 
 
 def main():
