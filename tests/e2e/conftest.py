@@ -5,6 +5,8 @@ With HIVE_TEST_TLS=1 every router speaks TLS to its clients.
 When a stack ends, what its processes wrote is searched for the secrets they were given and the keys they were sent, and for
 what sanitizers print; who ended by a crash is a failure, too. Programs of a sanitizer build (HIVE_BUILD) are then asked to end, so that
 LeakSanitizer looks at them, and every wait has three times its bound.
+
+Who skips for want of something is written to skipped.txt of the build; with HIVE_REQUIRE_ALL=1 it is a failure.
 """
 import contextlib
 import functools
@@ -44,6 +46,7 @@ SANITIZED = _sanitized()
 SLOWER = 3 if SANITIZED else 1
 # What an environment made by hand must pass on to a program of such a build.
 SANITIZER_OPTIONS = {k: v for k, v in os.environ.items() if k in ("ASAN_OPTIONS", "LSAN_OPTIONS", "UBSAN_OPTIONS")}
+BY_NATURE = "by nature: "  # begins the reason of a skip that is not for want of anything
 COMPLAINT = re.compile(rb"^.*(?:ERROR: (?:Address|Leak)Sanitizer|AddressSanitizer:DEADLYSIGNAL|WARNING: ThreadSanitizer|:\d+:\d+: runtime error: ).*$", re.M)
 CRASHES = {-s for s in (signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV, signal.SIGTRAP)}
 
@@ -410,6 +413,16 @@ def pytest_runtest_makereport(item, call):
     report = (yield).get_result()
     if report.when == "call":
         item.report_call = report
+    if not report.skipped or not isinstance(report.longrepr, tuple):
+        return
+    reason = report.longrepr[2].removeprefix("Skipped: ")
+    if reason.startswith(BY_NATURE):
+        return
+    if os.environ.get("HIVE_REQUIRE_ALL") == "1":
+        report.outcome, report.longrepr = "failed", f"HIVE_REQUIRE_ALL is set, and this was to be skipped: {reason}"
+    elif BUILD.is_dir():
+        with open(BUILD / "skipped.txt", "a") as out:
+            out.write(f"{item.nodeid}: {reason}\n")
 
 
 @pytest.fixture
