@@ -6,8 +6,10 @@ put right by what engines count, and that a restart, a reload or a clock changes
 import concurrent.futures
 import datetime
 import json
+import os
 import pathlib
 import struct
+import tempfile
 import time
 
 import anthropic
@@ -307,6 +309,32 @@ def test_the_days_usage_survives_a_kill_and_a_stop(stack):
     assert stack.metric("hivenet_router_quota_backend_errors_total") == 0
     restart(stack, "stop")
     assert used(stack) == 0, "memory, the default, begins anew"
+
+
+def test_kill_9_loses_at_most_the_last_second(stack):
+    """Clients spend all the time; what they were told a second before the kill is used after it, wherever between two writes it comes.
+
+    Naive variants: written every few seconds, or at an orderly end only; a write that waits until nothing changes any more.
+    """
+    limit = 10_000_000
+    with tempfile.TemporaryDirectory(prefix="hive-quota-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as memory:
+        persistent = ("--quota-backend", "lmdb", "--disk-db-path", memory)  # no slow disk of this machine is in that second
+        start(stack, *persistent, acme=quota(f"tokens_per_day: {limit}"))
+        for seconds in (1.3, 1.7, 2.1):
+            for _ in range(5):
+                marks, end = [], time.monotonic() + seconds
+                while time.monotonic() < end:
+                    spent = limit - told(say(stack), "tokens")[1]
+                    marks.append((time.monotonic(), spent))
+                killed = time.monotonic()
+                restart(stack, "kill", *persistent)
+                answer = say(stack)
+                kept = limit - told(answer, "tokens")[1] - total(answer)
+                assert kept <= marks[-1][1]
+                if len(marks) > 10 and max(b[0] - a[0] for a, b in zip(marks, marks[1:])) < 0.3:
+                    break  # else the machine stood still, and the router with it
+            assert max(spent for at, spent in marks if at <= killed - 1) <= kept, (killed, kept, marks)
+        stack.router.kill()
 
 
 def test_a_clock_that_jumps_neither_refills_nor_locks_nor_cuts(stack):
