@@ -79,6 +79,8 @@ void lmdb_store::fail(int rc, std::string_view doing) const {
   switch (rc) {
     case ENOSPC:
       throw failure(HIVE_E_EXHAUSTED, where + "the disk is full; nothing was written, free some space");
+    case EIO:  // LMDB's word for a write that was cut short, too: there was room for a part of it
+      throw failure(HIVE_E_UNAVAILABLE, where + "the disk is full, or it fails (" + words + ")");
     case MDB_TXN_FULL:
       throw failure(HIVE_E_EXHAUSTED, where + "too much for one write; split it");
     case ENOMEM:

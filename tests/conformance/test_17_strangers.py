@@ -56,4 +56,4 @@ def test_agents_without_the_secret_get_nowhere_and_disturb_nobody(simple, load_o
     for stranger in strangers:
         stranger.kill()
     wait_for("nothing is left of them", lambda: simple.router.descriptors() <= before + 4, limit=20)
-    assert simple.router.memory_kib() - rss < 20_000
+    assert simple.router.grown_kib(rss) < 20_000

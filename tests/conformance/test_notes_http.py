@@ -10,7 +10,7 @@ import time
 import httpx
 import pytest
 
-from conftest import ADMIN_KEY, BIN, Process, at_rest, outcome, wait_for
+from conftest import ADMIN_KEY, BIN, BY_NATURE, Process, at_rest, outcome, wait_for
 from raw import Client, completion, whole
 
 CHAT = b'{"model":"sim-model","messages":[]}'
@@ -83,7 +83,7 @@ def test_a_client_that_closes_its_sending_side(stack, engines, setting):
     Naive variants: half-closed clients hold their engine; or there is no way to serve the tools that do this.
     """
     if setting == "allow" and os.environ.get("HIVE_TEST_TLS"):
-        pytest.skip("Python's TLS does not read any more once its sending side is shut; kernel/http/server_test.cpp shows it")
+        pytest.skip(BY_NATURE + "Python's TLS does not read any more once its sending side is shut; kernel/http/server_test.cpp shows it")
 
     def answer(chat):
         if not chat.wait_gone(1.5 if setting == "gone" else 0.3):

@@ -2,7 +2,11 @@
 
 With HIVE_TEST_TLS=1 every router speaks TLS to its clients.
 
-When a stack ends, what its processes wrote is searched for the secrets they were given and the keys they were sent.
+When a stack ends, what its processes wrote is searched for the secrets they were given and the keys they were sent, and for
+what sanitizers print; who ended by a crash is a failure, too. Programs of a sanitizer build (HIVE_BUILD) are then asked to end, so that
+LeakSanitizer looks at them, and every wait has three times its bound.
+
+Who skips for want of something is written to skipped.txt of the build; with HIVE_REQUIRE_ALL=1 it is a failure.
 """
 import contextlib
 import functools
@@ -33,6 +37,25 @@ ADMIN_KEY = "admin-key-of-the-end-to-end-tests-0001"
 MOST_WORKERS = 4  # of a router here; each has a port of its own for the link
 
 
+def _sanitized():
+    cache = BUILD / "CMakeCache.txt"
+    return cache.is_file() and re.search(r"^HIVE_SANITIZE:\w+=\S", cache.read_text(errors="replace"), re.M) is not None
+
+
+SANITIZED = _sanitized()
+SLOWER = 3 if SANITIZED else 1
+# What an environment made by hand must pass on to a program of such a build.
+SANITIZER_OPTIONS = {k: v for k, v in os.environ.items() if k in ("ASAN_OPTIONS", "LSAN_OPTIONS", "UBSAN_OPTIONS")}
+BY_NATURE = "by nature: "  # begins the reason of a skip that is not for want of anything
+COMPLAINT = re.compile(rb"^.*(?:ERROR: (?:Address|Leak)Sanitizer|AddressSanitizer:DEADLYSIGNAL|WARNING: ThreadSanitizer|:\d+:\d+: runtime error: ).*$", re.M)
+CRASHES = {-s for s in (signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV, signal.SIGTRAP)}
+
+
+def complaints(text):
+    """The lines in which a sanitizer begins to say what is wrong."""
+    return [line.decode(errors="replace") for line in COMPLAINT.findall(text)]
+
+
 @functools.cache
 def tls_everywhere():
     """Flags of every router; none without HIVE_TEST_TLS. Clients trust its certificate from then on."""
@@ -48,6 +71,7 @@ def tls_everywhere():
 
 def wait_for(what, condition, limit=10.0, pause=0.02):
     """The first true value of condition(); fails with `what` after `limit` seconds."""
+    limit *= SLOWER
     end = time.monotonic() + limit
     last = None
     while time.monotonic() < end:
@@ -125,6 +149,27 @@ class Process:
         with open(f"/proc/{self.pid}/status") as f:
             return next(int(line.split()[1]) for line in f if line.startswith(what + ":"))
 
+    def grown_kib(self, before):
+        """How much more memory than `before`. 0 under a sanitizer, which keeps what was freed: bounds of memory are judged without."""
+        return 0 if SANITIZED else self.memory_kib() - before
+
+    def end(self):
+        """Asked to end, and once more, which ends a drain; killed if it does not."""
+        for _ in range(2):
+            if self.child.poll() is None:
+                self.child.send_signal(signal.SIGCONT)
+                self.child.terminate()
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self.child.wait(5)
+        self.kill()
+
+    def damage(self):
+        """What went wrong in it that no test asks for."""
+        found = [f"{self.name} {self.pid}: {line}" for path in (self.log_path, self.out_path) for line in complaints(path.read_bytes())]
+        if self.child.returncode in CRASHES:
+            found.append(f"{self.name} {self.pid} ended with {self.child.returncode}")
+        return found
+
     def kill(self):
         if self.child.poll() is None:
             self.child.send_signal(signal.SIGCONT)
@@ -136,7 +181,7 @@ class Process:
             self.child.send_signal(signal.SIGCONT)
             self.child.terminate()
         try:
-            return self.child.wait(limit)
+            return self.child.wait(limit * SLOWER)
         except subprocess.TimeoutExpired:
             self.child.kill()
             raise AssertionError(f"{self.name} did not stop on SIGTERM:\n{self.log()[-4000:]}")
@@ -304,11 +349,13 @@ class Stack:
             with contextlib.suppress(httpx.HTTPError):
                 self.page = httpx.get(self.metrics_url, timeout=2).text
         for process in reversed(self.processes):
-            process.kill()
+            process.end() if SANITIZED else process.kill()
         for s in self.reserved:
             s.close()
         leaks = self.leaks()
         assert not leaks, leaks
+        wrong = [fault for process in self.processes for fault in process.damage()]
+        assert not wrong, wrong
 
 
 class Load:
@@ -366,6 +413,16 @@ def pytest_runtest_makereport(item, call):
     report = (yield).get_result()
     if report.when == "call":
         item.report_call = report
+    if not report.skipped or not isinstance(report.longrepr, tuple):
+        return
+    reason = report.longrepr[2].removeprefix("Skipped: ")
+    if reason.startswith(BY_NATURE):
+        return
+    if os.environ.get("HIVE_REQUIRE_ALL") == "1":
+        report.outcome, report.longrepr = "failed", f"HIVE_REQUIRE_ALL is set, and this was to be skipped: {reason}"
+    elif BUILD.is_dir():
+        with open(BUILD / "skipped.txt", "a") as out:
+            out.write(f"{item.nodeid}: {reason}\n")
 
 
 @pytest.fixture

@@ -6,8 +6,10 @@ put right by what engines count, and that a restart, a reload or a clock changes
 import concurrent.futures
 import datetime
 import json
+import os
 import pathlib
 import struct
+import tempfile
 import time
 
 import anthropic
@@ -214,6 +216,56 @@ def test_every_route_that_spends_tokens_is_charged_what_the_engine_counted(stack
                                                         if "count_tokens" not in l.get("route", "")) == spent)
 
 
+def test_routes_allowed_by_name_spend_requests_and_tokens_as_all_others_do(stack):
+    """Naive variants: limits are asked on a list of routes, usage is looked for in chat answers, a form is passed on unread."""
+    flags = [word for name in ("tokenize", "score", "audio/speech", "audio/transcriptions") for word in ("--allow-route", name)]
+    start(stack, *flags, acme=quota("requests_per_minute: 8, tokens_per_day: 2000"),
+          beta=quota("per_model: {sim-rank: {requests_per_minute_per_replica: 2, tokens_per_day: 5000}}"))
+    ranker = stack.start_engine("--model", "sim-rank")
+    stack.start_agent(ranker, "--capability", "reranker", identity="rank.key")
+    asked = 0
+
+    def ask(name, key=ACME, status=200, **body):
+        nonlocal asked
+        sent = {"data": body, "files": {"file": ("a.wav", b"RIFF" * 500)}} if name == "audio/transcriptions" else {"json": body}
+        answer = httpx.post(f"{stack.url}/v1/{name}", headers=bearer(key), timeout=30, **sent)
+        assert answer.status_code == status, answer.text
+        if key == ACME:
+            asked += 1
+            assert told(answer, "requests")[:2] == (8, max(0, 8 - asked)), name
+            assert asked > 8 or told(answer, "tokens")[:2] == (2000, 2000 - used(stack)), name
+        return answer
+
+    scored = ask("score", model="sim-rank", text_1="q", text_2=["a", "b"])
+    spent = used(stack)
+    assert spent == total(scored) > 0
+    for name, field in (("tokenize", "prompt"), ("audio/speech", "input")):  # their engine tells nothing
+        ask(name, model="sim-model", **{field: "x" * 400})
+        assert 50 < used(stack) - spent < 200, name
+        spent = used(stack)
+    ask("audio/transcriptions", model="sim-model")
+    assert used(stack) == spent
+    counted = {"text": "hi", "usage": {"type": "tokens", "input_tokens": 30, "output_tokens": 12, "total_tokens": 42}}
+    stack.engine.faults(status=200, body=json.dumps(counted))
+    assert ask("audio/transcriptions", model="sim-model").json() == counted
+    stack.engine.faults()
+    assert used(stack) == spent + 42
+    before = stack.engine.state()["chats"]
+    refused(ask("tokenize", status=429, model="sim-model", prompt="x" * 20_000), "token_limit_exceeded")
+    refused(ask("audio/speech", status=429, model="sim-model", input="x", max_tokens=5000), "token_limit_exceeded")
+    ask("tokenize", model="sim-model", prompt="x")
+    refused(ask("tokenize", status=429, model="sim-model", prompt="x"), "rate_limit_exceeded")
+    refused(ask("audio/transcriptions", status=429, model="sim-model"), "rate_limit_exceeded")
+    assert stack.engine.state()["chats"] == before + 1
+
+    for status in (200, 200, 429):
+        last = ask("score", key=BETA, status=status, model="sim-rank", text_1="q", text_2=["a", "b"])
+    refused(last, "rate_limit_exceeded")
+    assert used(stack, "beta") == 2 * total(scored)
+    for name in ("tokenize", "audio/transcriptions"):  # a model that the key's quota does not name, of a form, too
+        refused(ask(name, key=BETA, status=429, model="sim-model", prompt="x"), "rate_limit_exceeded")
+
+
 def test_what_does_not_fit_into_the_day_is_refused_and_costs_nothing(stack):
     start(stack, acme=quota("tokens_per_day: 200"), beta=quota("tokens_per_day: 10"))
     assert say(stack, BETA, path="/v1/messages/count_tokens", text="x" * 400).status_code == 200 and used(stack, "beta") == 0
@@ -329,6 +381,32 @@ def test_the_days_usage_survives_a_kill_and_a_stop(stack):
     assert stack.metric("hivenet_router_quota_backend_errors_total") == 0
     restart(stack, "stop")
     assert used(stack) == 0, "memory, the default, begins anew"
+
+
+def test_kill_9_loses_at_most_the_last_second(stack):
+    """Clients spend all the time; what they were told a second before the kill is used after it, wherever between two writes it comes.
+
+    Naive variants: written every few seconds, or at an orderly end only; a write that waits until nothing changes any more.
+    """
+    limit = 10_000_000
+    with tempfile.TemporaryDirectory(prefix="hive-quota-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as memory:
+        persistent = ("--quota-backend", "lmdb", "--disk-db-path", memory)  # no slow disk of this machine is in that second
+        start(stack, *persistent, acme=quota(f"tokens_per_day: {limit}"))
+        for seconds in (1.3, 1.7, 2.1):
+            for _ in range(5):
+                marks, end = [], time.monotonic() + seconds
+                while time.monotonic() < end:
+                    spent = limit - told(say(stack), "tokens")[1]
+                    marks.append((time.monotonic(), spent))
+                killed = time.monotonic()
+                restart(stack, "kill", *persistent)
+                answer = say(stack)
+                kept = limit - told(answer, "tokens")[1] - total(answer)
+                assert kept <= marks[-1][1]
+                if len(marks) > 10 and max(b[0] - a[0] for a, b in zip(marks, marks[1:])) < 0.3:
+                    break  # else the machine stood still, and the router with it
+            assert max(spent for at, spent in marks if at <= killed - 1) <= kept, (killed, kept, marks)
+        stack.router.kill()
 
 
 def test_a_clock_that_jumps_neither_refills_nor_locks_nor_cuts(stack):
