@@ -277,6 +277,41 @@ TEST_P(schedule, more_capacity_wakes_as_many_as_fit) {
   EXPECT_EQ(std::count_if(waiting.begin(), waiting.end(), [](auto &w) { return w->now == state::holding; }), 3);
 }
 
+// Naive variant: only more of something is news.
+TEST(queue, a_capacity_that_falls_to_full_rechecks_everybody_and_one_that_leaves_a_slot_nobody) {
+  bed b;
+  b.add("A0", 1);
+  b.add("A1", 2);
+  request t0(b, "m", {"A0"}), t1(b, "m", {"A0"}), t2(b, "m", {"A0"});
+  for (request *r : {&t0, &t1, &t2}) r->enter();
+  ASSERT_EQ(t2.now, state::waiting);
+  b.fleet.pong("A1", {1, 0, 2}, b.links["A1"]);
+  b.deliver_all();
+  EXPECT_EQ(t1.wakes + t2.wakes, 0);
+  b.fleet.pong("A1", {2, 0, 2}, b.links["A1"]);
+  b.deliver_all();
+  b.rows_match();
+  for (const request *r : {&t1, &t2}) {
+    EXPECT_EQ(r->wakes, 1);
+    EXPECT_EQ(r->now, state::waiting);
+  }
+}
+
+// Naive variant: whatever is written under the lock wakes somebody.
+TEST(queue, taking_entering_and_leaving_wake_nobody) {
+  bed b;
+  b.add("A0", 1);
+  b.add("A1", 2);
+  request t0(b, "m", {"A0"}), waits(b, "m", {"A0"}), takes(b, "m", {"A1"}), enters(b, "m", {"A0"});
+  for (request *r : {&t0, &waits, &takes, &enters}) r->enter();
+  ASSERT_EQ(takes.agent(), "A1");
+  ASSERT_EQ(enters.now, state::waiting);
+  enters.cancel();
+  EXPECT_TRUE(b.wakes.empty());
+  EXPECT_EQ(b.line("m").stats().wakes, 0u);
+  EXPECT_EQ(waits.now, state::waiting);
+}
+
 TEST(queue, is_bounded_in_count_and_bytes_and_tells_the_refused_to_advance) {
   bed b(line_limits{.depth = 2, .bytes = 1000, .tenant_fairness = false});
   b.add("A0", 1);
