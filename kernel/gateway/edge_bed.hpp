@@ -31,6 +31,12 @@ class edge_engine final : public link::agent_link_handler {
  public:
   int live = 0, opens = 0;
   bool saw_credential = false;
+  std::string last_body;
+  // For all requests, whatever their words.
+  bool hangs = false;                      // it takes them and answers nothing
+  bool holds_open = false;                 // a stream goes no further than its first content
+  std::optional<link::usage> told = link::usage{1, 1, 0, true};   // none: it counts nothing
+  bool in_characters = false;              // it says that it counts those
 
   std::unique_ptr<link::agent_stream_events> on_open(const link::incoming_request &r, link::agent_stream &s) override {
     ++opens;
@@ -55,18 +61,21 @@ class edge_engine final : public link::agent_link_handler {
     void on_body(std::string_view part, bool last) override {
       body += part;
       to.body_consumed(part.size());
-      if (last) answer();
+      if (!last) return;
+      owner.last_body = body;
+      answer();
     }
     void on_writable() override {}
     void on_cancelled(link::cause) override {}
     bool asked_to(const char *what) const { return body.find(std::string("engine-") + what) != std::string::npos; }
     void head(int status, bool events) {
-      // The second is the verdict of an agent's adapter: the client's mistake.
-      const http::field fields[] = {{"content-type", events ? "text/event-stream" : "application/json"}, {":class", "client"}};
-      to.head({status, {fields, status == 400 ? 2u : 1u}}, events);
+      std::vector<http::field> fields = {{"content-type", events ? "text/event-stream" : "application/json"}};
+      if (status == 400) fields.push_back({":class", "client"});  // the verdict of an agent's adapter: the client's mistake
+      if (owner.in_characters) fields.push_back({":usage", "characters"});
+      to.head({status, fields}, events);
     }
     void answer() {
-      if (asked_to("hangs")) return to.accept();
+      if (owner.hangs || asked_to("hangs")) return to.accept();
       if (asked_to("is-busy")) return to.refuse(link::cause::busy, "full", 1000);
       if (asked_to("is-lost")) return to.reset(link::cause::engine_unreachable, "refused", false);
       if (asked_to("fails") || asked_to("refuses")) {
@@ -77,9 +86,13 @@ class edge_engine final : public link::agent_link_handler {
       head(200, streaming);
       if (streaming) to.data("data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n");
       else to.data(R"({"choices":[{"message":{"content":"x"}}],)");
+      if (streaming && owner.holds_open) return;
       if (asked_to("cuts")) return to.reset(link::cause::engine_cut, "crashed", true);
-      to.data(streaming ? "data: [DONE]\n\n" : R"("usage":{"prompt_tokens":1,"completion_tokens":1}})");
-      to.end({1, 1, 0, true});
+      const link::usage counts = owner.told.value_or(link::usage{});
+      if (streaming) to.data("data: [DONE]\n\n");
+      else if (!counts.known) to.data(R"("usage":null})");
+      else to.data("\"usage\":{\"prompt_tokens\":" + std::to_string(counts.prompt_tokens) + ",\"completion_tokens\":" + std::to_string(counts.output_tokens) + "}}");
+      to.end(counts);
     }
     edge_engine &owner;
     link::agent_stream &to;
@@ -115,11 +128,14 @@ class edge_records final : public telemetry {
     std::string method, route, client, tenant, model, request_id;
     bool inference;
     tenancy::denial denied;
+    std::string refused_by;
+    link::usage usage;
+    bool estimated;
   };
   void on_started(std::string_view, std::string_view) override { ++started; }
   void on_finished(const request_record &r) override {
     all.push_back({r.status, r.how, std::string(r.method), std::string(r.route), std::string(r.client), std::string(r.tenant),
-                   std::string(r.model), std::string(r.request_id), r.inference, r.denied});
+                   std::string(r.model), std::string(r.request_id), r.inference, r.denied, std::string(r.refused_by), r.usage, r.estimated});
   }
   void on_attempt_failed(std::string_view, std::string_view, std::string_view) override {}
   size_t started = 0;
@@ -128,19 +144,16 @@ class edge_records final : public telemetry {
 
 class edge_bed {
  public:
-  edge_bed() {
+  // `told`: who hears of attempts; null: `outcomes`.
+  explicit edge_bed(routing::outcome_recorder *told = nullptr) : router(source, fleet.columns, told != nullptr ? *told : outcomes, {}) {
     core.limits.max_header_bytes = 4096;
     options.max_body_bytes = 4096;
     options.cors_origins = {"https://page.example"};
     core.on_closed = [](http::server_core &) {};
-    std::vector<tenancy::client_key> keys(1);
-    keys[0].hash = sha256(client_secret);
-    keys[0].tenant = "edge";
     context.guesses = &*guesses;
     context.quotas = &quotas;
     start_agent();
-    gateway.emplace(context, models, admin, ready, tenancy::keyring::of(std::move(keys)));
-    core_handler = &*gateway;
+    open_gateway(key());
     (void)router.set_policies(routing::parse_policy(routing::testing::plain, source)->document);
     const auto pool = fleet.make_pool("m");
     agent = &fleet.add(pool, id.peer_id, 100);
@@ -153,6 +166,19 @@ class edge_bed {
     dialler.reset();
     settle();
     hub.reset();
+  }
+
+  // Of client_secret.
+  static tenancy::client_key key() {
+    tenancy::client_key k;
+    k.hash = sha256(client_secret);
+    k.tenant = "edge";
+    return k;
+  }
+  // With what the context holds now, for one key; no connection may be open.
+  void open_gateway(const tenancy::client_key &only) {
+    gateway.emplace(context, models, admin, ready, tenancy::keyring::of({only}));
+    core_handler = &*gateway;
   }
 
   // A client's end of a new connection.
@@ -176,16 +202,28 @@ class edge_bed {
     }
     return ran;
   }
-  // Sends it all, and what came back until then.
-  std::string ask(std::string_view wire) {
+  // A new connection on which all of it was sent, and taken as far as it can be.
+  int send(std::string_view wire) {
     const int fd = connect();
     (void)!::send(fd, wire.data(), wire.size(), MSG_NOSIGNAL);
     settle();
+    return fd;
+  }
+  static std::string received(int fd) {
     std::string got;
     char bytes[4096];
     for (ssize_t n; (n = ::recv(fd, bytes, sizeof bytes, 0)) > 0;) got.append(bytes, static_cast<size_t>(n));
+    return got;
+  }
+  void leave(int fd) {
     ::close(fd);
     settle();
+  }
+  // Sends it all, and what came back until then.
+  std::string ask(std::string_view wire) {
+    const int fd = send(wire);
+    std::string got = received(fd);
+    leave(fd);
     return got;
   }
   void close_all() {
@@ -245,7 +283,7 @@ class edge_bed {
   routing::testing::test_source source;
   routing::testing::test_fleet fleet;
   routing::testing::recorder outcomes;
-  routing::router router{source, fleet.columns, outcomes, {}};
+  routing::router router;
   fleet::agent *agent = nullptr;
   manual_clock clock;
   fleet::hubs no_links;
