@@ -87,6 +87,41 @@ TEST(sse_scanner, usage_merges_over_events_and_dialects) {
   EXPECT_FALSE(scan("data: {\"usage\":{}}\n\n").usage.present);
 }
 
+// Numbers of the routing sheet, section 18. Naive variants: tokens are counted where the engine tells them; an empty delta is one.
+TEST(sse_scanner, a_meter_takes_the_engines_counts_and_the_text_of_each_delta) {
+  const stream_facts open_ai = scan(chat(R"({"content":"Hello"})") + chat(R"({"content":""})") + chat(R"({"content":" world"})") +
+                                    "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":42,\"completion_tokens\":7,\"total_tokens\":49}}\n\ndata: [DONE]\n\n");
+  EXPECT_EQ(open_ai.usage.prompt, 42u);
+  EXPECT_EQ(open_ai.usage.completion, 7u);
+  const auto delta = [](const std::string &text) {
+    return "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"" + text + "\"}}\n\n";
+  };
+  const stream_facts anthropic =
+      scan("event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"usage\":{\"input_tokens\":42,\"output_tokens\":1}}}\n\n" +
+           delta("Hello") + delta("") + delta(" world") +
+           "event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"},\"usage\":{\"output_tokens\":9}}\n\n"
+           "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n");
+  EXPECT_EQ(anthropic.usage.prompt, 42u);
+  EXPECT_EQ(anthropic.usage.completion, 9u);
+  for (const stream_facts *f : {&open_ai, &anthropic}) {
+    EXPECT_TRUE(f->usage.present);
+    EXPECT_EQ(f->delta_bytes, std::string_view("Hello world").size());
+    EXPECT_EQ(f->delta_pieces, 2u) << "one for each that holds text";
+    EXPECT_TRUE(f->done);
+  }
+}
+
+TEST(sse_scanner, an_event_in_two_writes_counts_once_when_it_is_whole) {
+  const std::string event = chat(R"({"content":"Hello world"})");
+  sse_scanner s;
+  s.feed(std::string_view(event).substr(0, 30));
+  EXPECT_EQ(s.facts().delta_bytes, 0u);
+  s.feed(std::string_view(event).substr(30));
+  EXPECT_EQ(s.facts().delta_bytes, 11u);
+  EXPECT_EQ(s.facts().delta_pieces, 1u);
+  EXPECT_EQ(s.facts().events, 1u);
+}
+
 void expect_same(const stream_facts &a, const stream_facts &b) {
   EXPECT_EQ(a.content, b.content);
   EXPECT_EQ(a.error, b.error);

@@ -175,6 +175,25 @@ TEST_F(budget, a_share_follows_every_change_of_the_hold_and_its_release) {
   EXPECT_EQ(held(), holding(400, 1));
 }
 
+// Naive variant: what one key holds counts against the share of another.
+TEST_F(budget, three_keys_fill_four_tenths_of_a_thousand_each) {
+  std::vector<occupancy_hold> full(3);
+  for (size_t i = 0; i < full.size(); ++i) {
+    const std::string key = "key" + std::to_string(i);
+    ASSERT_EQ(take(full[i], 400, {}), answer::granted);
+    EXPECT_TRUE(room.share(full[i], key, 400)) << key;
+    occupancy_hold more;
+    ASSERT_EQ(take(more, 1, {}), answer::granted);
+    EXPECT_FALSE(room.share(more, key, 400)) << key;
+  }
+  EXPECT_EQ(held(), holding(1200, 3)) << "shares may add up to more than all";
+  full[0].release();
+  occupancy_hold again;
+  ASSERT_EQ(take(again, 400, {}), answer::granted);
+  EXPECT_FALSE(room.share(again, "key1", 400));
+  EXPECT_TRUE(room.share(again, "key0", 400));
+}
+
 TEST_F(budget, what_could_never_fit_does_not_park) {
   parking p(home);
   occupancy_hold out;

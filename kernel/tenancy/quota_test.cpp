@@ -94,6 +94,41 @@ TEST_F(quotas, requests_of_a_model_count_times_its_agents_and_each_model_by_itse
   EXPECT_EQ(why.retry_after_s, 10u);
 }
 
+// Naive variant: the limit is the key's, whatever the number of agents.
+TEST_F(quotas, ten_a_minute_of_a_model_with_three_agents_are_thirty) {
+  const caller who = shaped({{"m", 10, 0}});
+  int admitted = 0;
+  for (int i = 0; i < 40; ++i) {
+    quota_use use(book, who);
+    admitted += use.take_request("m", 3, why);
+    EXPECT_EQ(line(use, "Limit-Requests"), "30");
+  }
+  EXPECT_EQ(admitted, 30);
+  quota_use fourth(book, who);
+  EXPECT_FALSE(fourth.take_request("m", 4, why)) << "another agent is no refill: the time so far counts at the old rate";
+  clock.advance(2 * ns_per_s);
+  EXPECT_TRUE(fourth.take_request("m", 4, why));
+  EXPECT_EQ(line(fourth, "Limit-Requests"), "40");
+}
+
+// Naive variants: no agent means no request may come; where requests are not counted, tokens are not either.
+TEST_F(quotas, without_agents_requests_of_a_model_are_not_counted_and_its_tokens_of_the_day_are) {
+  const caller who = shaped({{"m", 1, 10}});
+  for (int i = 0; i < 3; ++i) {
+    quota_use use(book, who);
+    ASSERT_TRUE(use.take_request(why));
+    EXPECT_TRUE(use.take_request("m", 0, why)) << i;
+    EXPECT_TRUE(use.take_tokens("m", 3, 0, why)) << i;
+    use.reached();
+  }
+  EXPECT_EQ(book.requests().size(), 0u);
+  quota_use over(book, who);
+  EXPECT_TRUE(over.take_request("m", 0, why));
+  EXPECT_FALSE(over.take_tokens("m", 2, 0, why)) << "one of ten is left";
+  EXPECT_EQ(why.code, "token_limit_exceeded");
+  EXPECT_EQ(line(over, "Remaining-Tokens"), "1");
+}
+
 TEST_F(quotas, a_model_without_a_quota_has_nothing_left) {
   quota_use use(book, shaped({{"a", 2, 0}}));
   use.no_quota();

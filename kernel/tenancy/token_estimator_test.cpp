@@ -31,6 +31,12 @@ TEST(token_estimator, samples_are_clamped_and_zeros_are_none) {
   e.learn("m", 0, 5);
   e.learn("m", 500, 0);
   EXPECT_FALSE(e.ratio("m").learned);
+  e.learn("m", 1000, 400);
+  const double learned = e.ratio("m").tokens_per_byte;
+  e.learn("m", 0, 400);
+  e.learn("m", 1000, 0);
+  e.learn("m", 0, 0);
+  EXPECT_DOUBLE_EQ(e.ratio("m").tokens_per_byte, learned) << "nor are they where something was learned";
   for (int i = 0; i < 100; ++i) e.learn("high", 100, 5000);
   EXPECT_LE(e.ratio("high").tokens_per_byte, 1);
   EXPECT_GT(e.ratio("high").tokens_per_byte, 0.99);
