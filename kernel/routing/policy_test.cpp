@@ -125,6 +125,85 @@ fallback_chain: [ { name: x, strategy: { name: least-loaded, options: { k: v } }
   }
 }
 
+// Naive variant: a cap that neither the view nor the reader knows of leaves two views that are equal.
+TEST(policy_text, caps_and_both_rules_of_shed_if_come_back_byte_for_byte_in_either_mode) {
+  const test_source source;
+  for (const char *mode : {"reserved", "serverless"}) {
+    const auto once = parse_policy(std::string("mode: ") + mode + R"(
+max_input_tokens: 262144
+images_max: 10
+admit_budget_tokens: 408987
+max_inflight: 37
+shed_if: { kv_cache_utilization: { gt: 0.90 }, waiting_requests: { gt: 20 } }
+routing_policy: { strategy: least-loaded }
+)", source);
+    ASSERT_TRUE(once) << once.why().text();
+    const std::string view = boost::json::serialize(to_json(*once->document));
+    const auto twice = parse_policy(view, source);
+    ASSERT_TRUE(twice) << twice.why().text() << view;
+    EXPECT_EQ(boost::json::serialize(to_json(*twice->document)), view);
+    const policy_document &d = *twice->document;
+    EXPECT_EQ(d.mode, mode);
+    EXPECT_EQ(d.max_input_tokens, 262144);
+    EXPECT_EQ(d.images_max, 10);
+    EXPECT_EQ(d.admit_budget_tokens, 408987);
+    EXPECT_EQ(d.max_inflight, 37);
+    ASSERT_EQ(d.shed_if.size(), 2u);
+    EXPECT_EQ(d.shed_if[0].field, "kv_cache_utilization");
+    EXPECT_EQ(d.shed_if[1].field, "waiting_requests");
+    for (const field_rule &rule : d.shed_if) ASSERT_TRUE(rule.bound) << rule.field;
+    EXPECT_EQ(d.shed_if[0].bound->op, comparison::gt);
+    EXPECT_DOUBLE_EQ(d.shed_if[0].bound->limit, 0.90);
+    EXPECT_EQ(d.shed_if[1].bound->op, comparison::gt);
+    EXPECT_DOUBLE_EQ(d.shed_if[1].bound->limit, 20);
+  }
+}
+
+// Naive variant: each value is read, and some are put where others belong.
+TEST(policy_text, each_value_of_a_filtered_and_gated_step_its_fallback_and_its_provider_is_in_its_place) {
+  const test_source source;
+  const auto parsed = parse_policy(R"(
+routing_policy:
+  match: { region: eu, engine: vllm }
+  exclude_if:
+    kv_cache_utilization: { gt: 0.9 }
+    waiting_requests: { gte: 20 }
+  strategy: least-loaded
+  max_tries: 5
+fallback_chain:
+  - { name: anywhere, strategy: least-loaded, max_tries: 1 }
+fallback_provider: { engine: openai, model: gpt-4o }
+)", source);
+  ASSERT_TRUE(parsed) << parsed.why().text();
+  EXPECT_TRUE(parsed->warnings.empty());
+  const policy_document &d = *parsed->document;
+  ASSERT_EQ(d.steps.size(), 2u);
+  const policy_step &first = d.steps[0], &second = d.steps[1];
+  EXPECT_EQ(first.name, "routing_policy");
+  EXPECT_EQ(first.match.region, "eu");
+  EXPECT_EQ(first.match.engine, "vllm");
+  EXPECT_EQ(first.match.organization + first.match.machine + first.match.gpu_model, "");
+  EXPECT_TRUE(first.match.tags.empty());
+  ASSERT_EQ(first.exclude_if.size(), 2u);
+  EXPECT_EQ(first.exclude_if[0].field, "kv_cache_utilization");
+  EXPECT_EQ(first.exclude_if[0].bound->op, comparison::gt);
+  EXPECT_DOUBLE_EQ(first.exclude_if[0].bound->limit, 0.9);
+  EXPECT_EQ(first.exclude_if[1].field, "waiting_requests");
+  EXPECT_EQ(first.exclude_if[1].bound->op, comparison::gte);
+  EXPECT_DOUBLE_EQ(first.exclude_if[1].bound->limit, 20);
+  EXPECT_EQ(first.strategy.name, "least-loaded");
+  EXPECT_EQ(first.max_tries, 5);
+  EXPECT_EQ(second.name, "anywhere");
+  EXPECT_EQ(second.match.region + second.match.engine, "");
+  EXPECT_TRUE(second.exclude_if.empty());
+  EXPECT_EQ(second.strategy.name, "least-loaded");
+  EXPECT_EQ(second.max_tries, 1);
+  ASSERT_TRUE(d.provider);
+  EXPECT_EQ(d.provider->engine, "openai");
+  EXPECT_EQ(d.provider->model, "gpt-4o");
+  EXPECT_TRUE(d.shed_if.empty());
+}
+
 struct bad_policy {
   const char *text;
   const char *fragment;
