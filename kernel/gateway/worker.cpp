@@ -187,36 +187,35 @@ void worker::take(http::exchange &exchange, part which) {
   const bool shared = match.found == nullptr || match.found->kind != route_kind::inference;
   const bool anthropic = shared && http::find_field(exchange.head().fields, "anthropic-version") != nullptr;
   const dialect speaks = anthropic ? dialect::anthropic : match.speaks;
+  asked what{match.found == nullptr ? std::string_view("unmatched") : match.found->label, request_id, speaks};
   if (match.found == nullptr) {
-    if (match.known_path) {
-      return refuse(exchange, "unmatched", request_id, speaks,
-                    make_error("method_not_allowed", "this path answers to " + std::string(match.allow)), match.allow);
-    }
+    if (match.known_path)
+      return refuse(exchange, what, make_error("method_not_allowed", "this path answers to " + std::string(match.allow)), match.allow);
     std::string message = "no such route";
     if (!match.suggestion.empty()) message += "; did you mean " + match.suggestion + "?";
-    return refuse(exchange, "unmatched", request_id, speaks, make_error("not_found", std::move(message)));
+    return refuse(exchange, what, make_error("not_found", std::move(message)));
   }
   const route &r = *match.found;
   tenancy::caller who;
   if (r.kind != route_kind::health && r.kind != route_kind::ready && r.kind != route_kind::admin) {
-    if (const uint64_t wait_s = wait_after_failures(context_, exchange))
-      return refuse(exchange, r.label, request_id, speaks, too_many_failures(wait_s));
+    if (const uint64_t wait_s = wait_after_failures(context_, exchange)) return refuse(exchange, what, too_many_failures(wait_s));
     tenancy::admission admitted = keys_->admit(exchange.head().fields, unix_ms());
     if (!admitted.who) {
       if (admitted.looked_up) count_failure(context_, exchange);
-      return refuse(exchange, r.label, request_id, speaks, unauthorized(admitted.why), {}, nullptr, admitted.why);
+      return refuse(exchange, what, unauthorized(admitted.why), {}, admitted.why);
     }
     who = std::move(admitted.who);
+    what.who = who.get();
   }
   switch (r.kind) {
-    case route_kind::health: return answer(exchange, r.label, request_id, 200, "{\"status\":\"ok\"}", "");
+    case route_kind::health: return answer(exchange, what, {200, "{\"status\":\"ok\"}"});
     case route_kind::ready: {
       const char *why = ready_.why_not();
-      if (why == nullptr) return answer(exchange, r.label, request_id, 200, "{\"status\":\"ready\"}", "");
-      return answer(exchange, r.label, request_id, 503, std::string("{\"status\":\"not_ready\",\"reason\":\"") + why + "\"}", "");
+      if (why == nullptr) return answer(exchange, what, {200, "{\"status\":\"ready\"}"});
+      return answer(exchange, what, {503, std::string("{\"status\":\"not_ready\",\"reason\":\"") + why + "\"}"});
     }
-    case route_kind::models: return answer(exchange, r.label, request_id, 200, models_.list(who.get(), anthropic), "", {}, who.get());
-    case route_kind::model_detail: return show_model(exchange, r, request_id, match.argument, speaks, who.get());
+    case route_kind::models: return answer(exchange, what, {200, models_.list(who.get(), anthropic)});
+    case route_kind::model_detail: return show_model(exchange, what, match.argument);
     case route_kind::admin: {
       auto relay = std::make_unique<admin_relay>(context_, exchange, admin_, request_id);
       admin_relay &started = *relay;
@@ -225,8 +224,7 @@ void worker::take(http::exchange &exchange, part which) {
     }
     case route_kind::inference: break;
   }
-  if (draining_)
-    return refuse(exchange, r.label, request_id, speaks, make_error("shutting_down", "the router is shutting down", "router", 1), {}, who.get());
+  if (draining_) return refuse(exchange, what, make_error("shutting_down", "the router is shutting down", "router", 1));
   auto next = std::make_unique<relay>(context_, exchange, r, std::move(request_id), std::move(who));
   relay &started = *next;
   exchange.serve(std::move(next));
@@ -274,49 +272,45 @@ void worker::relieve() {
   largest->end_slow();
 }
 
-void worker::show_model(http::exchange &exchange, const route &r, const std::string &request_id, const std::string &id,
-                        dialect speaks, const tenancy::client_key *who) {
-  const std::string body = models_.detail(id, who, speaks == dialect::anthropic);
-  if (!body.empty()) return answer(exchange, r.label, request_id, 200, body, "", {}, who);
+void worker::show_model(http::exchange &exchange, const asked &what, const std::string &id) {
+  const std::string body = models_.detail(id, what.who, what.speaks == dialect::anthropic);
+  if (!body.empty()) return answer(exchange, what, {200, body});
   std::string message = "model not found";
-  if (const std::string near = models_.near(id, who); !near.empty()) message += "; close matches: " + near;
-  refuse(exchange, r.label, request_id, speaks, make_error("model_not_found", std::move(message)), {}, who);
+  if (const std::string near = models_.near(id, what.who); !near.empty()) message += "; close matches: " + near;
+  refuse(exchange, what, make_error("model_not_found", std::move(message)));
 }
 
-void worker::refuse(http::exchange &exchange, std::string_view route, const std::string &request_id, dialect speaks,
-                    const api_error &error, std::string_view allow, const tenancy::client_key *who, tenancy::denial denied) {
-  answer(exchange, route, request_id, error.status, error_body(error, speaks, request_id), error.code, allow, who, error.retry_after_s, denied);
+void worker::refuse(http::exchange &exchange, const asked &what, const api_error &error, std::string_view allow, tenancy::denial denied) {
+  answer(exchange, what, {error.status, error_body(error, what.speaks, what.request_id), error.code, allow, error.retry_after_s, denied});
 }
 
-void worker::answer(http::exchange &exchange, std::string_view route, const std::string &request_id, int status,
-                    std::string_view body, std::string_view code, std::string_view allow, const tenancy::client_key *who,
-                    uint64_t retry_after_s, tenancy::denial denied) {
+void worker::answer(http::exchange &exchange, const asked &what, const own_answer &a) {
   const std::string client = client_of(context_, exchange);
   request_record record;
-  record.request_id = request_id;
+  record.request_id = what.request_id;
   record.method = exchange.head().method;
-  record.route = route;
+  record.route = what.route;
   record.client = client;
-  if (who != nullptr) {
-    record.tenant = who->tenant;
-    record.key_id = who->id;
+  if (what.who != nullptr) {
+    record.tenant = what.who->tenant;
+    record.key_id = what.who->id;
   }
-  record.status = status;
-  record.error_code = code;
-  record.denied = denied;
-  const bool guess = status == 401 || (status == 429 && who == nullptr);
-  record.how = status < 400 ? ended::completed : guess ? ended::rejected_auth : ended::rejected_request;
+  record.status = a.status;
+  record.error_code = a.code;
+  record.denied = a.denied;
+  const bool guess = a.status == 401 || (a.status == 429 && what.who == nullptr);
+  record.how = a.status < 400 ? ended::completed : guess ? ended::rejected_auth : ended::rejected_request;
   record.started_unix_ms = unix_ms();
   record.duration_ns = now_ns() - exchange.arrived_ns();
-  context_.records.on_started(record.method, route);
+  context_.records.on_started(record.method, record.route);
   context_.records.on_finished(record);
-  std::vector<http::field> fields = {{"Content-Type", "application/json; charset=utf-8"}, {"X-Request-ID", request_id}};
-  if (!allow.empty()) fields.push_back({"Allow", allow});
-  if (status == 401) fields.push_back({"WWW-Authenticate", "Bearer realm=\"hivenet-router\""});
-  const std::string wait = std::to_string(status == 503 ? 1 : retry_after_s);
+  std::vector<http::field> fields = {{"Content-Type", "application/json; charset=utf-8"}, {"X-Request-ID", what.request_id}};
+  if (!a.allow.empty()) fields.push_back({"Allow", a.allow});
+  if (a.status == 401) fields.push_back({"WWW-Authenticate", "Bearer realm=\"hivenet-router\""});
+  const std::string wait = std::to_string(a.status == 503 ? 1 : a.retry_after_s);
   if (wait != "0") fields.push_back({"Retry-After", wait});
   exchange.serve(std::make_unique<answered>());
-  exchange.respond({status, fields}, body);
+  exchange.respond({a.status, fields}, a.body);
 }
 
 // Nobody answers it, and nobody has a record of it yet.

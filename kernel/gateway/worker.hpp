@@ -54,14 +54,26 @@ class worker final : public http::service {
     worker &owner;
   };
 
+  // What is known of a request that the worker answers itself. Borrowed for a call.
+  struct asked {
+    std::string_view route;                      // label
+    const std::string &request_id;
+    dialect speaks;
+    const tenancy::client_key *who = nullptr;    // null: nobody was let in, or nobody has to be
+  };
+  struct own_answer {
+    int status;
+    std::string_view body;                       // JSON
+    std::string_view code = {};                  // of an error
+    std::string_view allow = {};                 // of a 405: the methods
+    uint64_t retry_after_s = 0;                  // 0 = no field, but for a 503
+    tenancy::denial denied = tenancy::denial::none;  // of a 401
+  };
+
   void take(http::exchange &, part);
-  void answer(http::exchange &, std::string_view route, const std::string &request_id, int status, std::string_view body,
-              std::string_view code, std::string_view allow = {}, const tenancy::client_key *who = nullptr, uint64_t retry_after_s = 0,
-              tenancy::denial denied = tenancy::denial::none);
-  void refuse(http::exchange &, std::string_view route, const std::string &request_id, dialect, const api_error &,
-              std::string_view allow = {}, const tenancy::client_key *who = nullptr, tenancy::denial denied = tenancy::denial::none);
-  void show_model(http::exchange &, const route &, const std::string &request_id, const std::string &id, dialect,
-                  const tenancy::client_key *who);
+  void answer(http::exchange &, const asked &, const own_answer &);
+  void refuse(http::exchange &, const asked &, const api_error &, std::string_view allow = {}, tenancy::denial denied = tenancy::denial::none);
+  void show_model(http::exchange &, const asked &, const std::string &id);
   void answer_preflight(http::exchange &, const std::string &request_id);
 
   request_scanner scanner_;
