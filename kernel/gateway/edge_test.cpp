@@ -24,6 +24,33 @@ struct edge : ::testing::Test {
   testing::edge_bed bed;
 };
 
+// The same with every byte counted against a budget of 1 MiB, and an alias.
+struct edge_in_budget : ::testing::Test {
+  static constexpr size_t kib = 1024;
+  edge_in_budget() {
+    names.set({{"alias", "m"}});
+    bed.options.names = &names;
+    bed.options.max_body_bytes = 1024 * kib;
+    bed.core.limits.memory = bed.context.memory = &share;
+    std::vector<tenancy::client_key> keys(1);
+    keys[0].hash = sha256(testing::client_secret);
+    keys[0].tenant = "edge";
+    bed.gateway.emplace(bed.context, bed.models, bed.admin, bed.ready, tenancy::keyring::of(std::move(keys)));
+  }
+  // All of it, however little the socket takes at once.
+  bool send(int fd, std::string_view wire) {
+    for (int i = 0; i < 10'000 && !wire.empty(); ++i) {
+      if (const ssize_t n = ::send(fd, wire.data(), wire.size(), MSG_NOSIGNAL); n > 0) wire.remove_prefix(static_cast<size_t>(n));
+      bed.settle();
+    }
+    return wire.empty();
+  }
+  model_names names;
+  byte_budget budget{1024 * kib};
+  byte_share share{budget};
+  testing::edge_bed bed;
+};
+
 TEST_F(edge, each_request_has_one_record_with_the_status_that_was_sent) {
   const std::string key = std::string("Authorization: Bearer ") + testing::client_secret + "\r\n";
   const std::string admin = std::string("Authorization: Bearer ") + testing::admin_secret + "\r\n";
@@ -91,6 +118,24 @@ TEST_F(edge, a_record_says_why_nobody_was_let_in) {
     ASSERT_EQ(bed.records.all.size(), 1u) << c.path;
     EXPECT_EQ(to_string(bed.records.all[0].denied), c.why) << c.path << ": " << c.fields;
     EXPECT_EQ(bed.records.all[0].status == 401, !c.why.empty()) << c.path << ": " << c.fields;
+  }
+}
+
+// Naive variant: the router's own copy is a string like any other, and the count ends with the body that it was made of.
+TEST_F(edge_in_budget, a_body_counts_also_after_the_router_has_written_into_it) {
+  const std::string post = "POST /v1/chat/completions HTTP/1.1\r\n";
+  const std::string words = R"("messages":[{"role":"user","content":"engine-hangs)" + std::string(700 * kib, 'x') + R"("}]})";
+  for (const char *before : {R"({"model":"m","stream":true,)", R"({"model":"alias",)", R"({"model":"alias","stream":true,)"}) {
+    const int opens = bed.behind.opens;
+    const int fd = bed.connect();
+    ASSERT_TRUE(send(fd, edge::with_body(post, before + words))) << before;
+    EXPECT_EQ(bed.behind.opens, opens + 1) << before;
+    EXPECT_GE(budget.held() + byte_share::step, 700 * kib) << before;
+    const std::string head = post + "Host: x\r\nAuthorization: Bearer " + testing::client_secret + "\r\nContent-Length: 716800\r\n\r\n";
+    EXPECT_THAT(bed.ask(head), StartsWith("HTTP/1.1 503 ")) << before << ": not a byte of its body was asked for";
+    ::close(fd);
+    bed.settle();
+    EXPECT_EQ(budget.held(), 0u) << before;
   }
 }
 

@@ -112,7 +112,7 @@ void relay::on_body(http::body_ptr body) {
   if (const auto denied = model_refusal(*caller_, scan_.model)) return refuse_model(*denied);
   if (!route_.streams) scan_.stream = false;
   if (route_.usage == usage_source::asked && context_.options.ask_usage)
-    if (auto asked = with_usage_asked(*body_, scan_)) {
+    if (auto asked = with_usage_asked(*body_, scan_, context_.memory)) {
       scan_.inserted(scan_.stream_options_given ? scan_.stream_options_at.offset : scan_.object_at, asked->size() - body_->size());
       body_ = std::move(asked);
       usage_asked_ = true;

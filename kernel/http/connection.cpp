@@ -7,6 +7,8 @@
 #include <ctime>
 #include <utility>
 
+#include "http/counted_body.hpp"
+
 namespace hive::http {
 
 struct connection::read_done {
@@ -19,13 +21,6 @@ struct connection::read_done {
       throw;  // the loop reports it
     }
   }
-};
-
-// A body with the count of its bytes, which lives as long as anybody holds it.
-struct counted_body {
-  explicit counted_body(byte_share *of) : claim(of) {}
-  std::string bytes;
-  byte_claim claim;
 };
 
 connection::connection(server_core &core, loop_socket socket, std::string client_address, bool counted)
