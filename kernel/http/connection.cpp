@@ -177,7 +177,7 @@ void connection::on_read(const boost::system::error_code &error, size_t n) {
     body_size_ += n;
     await_input(body_deadline_ns());
     if (decoder_.done()) finish_body();
-    else if (!count_body()) body_failed(body_error::over_budget);
+    else if (!discard_body_ && !count_body()) body_failed(body_error::over_budget);  // what is thrown away is nobody's to refuse
   } else if (!into_body) {  // else: the tail of a body that has failed already
     if (input_ == input::head && buffered() == 0) {
       head_began_ns_ = now_ns();
