@@ -335,7 +335,7 @@ void connection::finish_body() {
   body_claim_->set(body_size_);
   body_ptr body = std::move(body_);
   body_ = nullptr;
-  if (responder_) responder_->on_body(std::move(body));
+  if (serving_ && responder_) responder_->on_body(std::move(body));  // who has answered is there until the turn ends
 }
 
 void connection::body_failed(body_error why) {

@@ -50,7 +50,16 @@ class script_service final : public service {
       x.read_body(body_limit);
       return x.respond({200, text}, "early");
     }
-    if (path == "/echo" || path == "/hold-body") return x.read_body(body_limit);
+    if (path == "/echo") return x.read_body(body_limit);
+    if (path == "/hold-body") {
+      held[path] = &x;
+      thread_.note("reads " + path);
+      return x.read_body(body_limit);
+    }
+    if (path == "/answer-held") {
+      held.at("/hold-body")->respond({401, text}, "no");
+      return x.respond({200, text}, "done");
+    }
     if (path == "/stream" || path == "/cut" || path == "/stall") {
       x.begin({200, text});
       x.write("one ");
