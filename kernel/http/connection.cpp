@@ -175,7 +175,7 @@ void connection::on_read(const boost::system::error_code &error, size_t n) {
   if (into_body && input_ == input::body) {
     decoder_.decode({body_->data() + body_size_, n});
     body_size_ += n;
-    await_input(body_deadline_ns());
+    if (!discard_body_) await_input(body_deadline_ns());
     if (decoder_.done()) finish_body();
     else if (!discard_body_ && !count_body()) body_failed(body_error::over_budget);  // what is thrown away is nobody's to refuse
   } else if (!into_body) {  // else: the tail of a body that has failed already
@@ -183,7 +183,7 @@ void connection::on_read(const boost::system::error_code &error, size_t n) {
       head_began_ns_ = now_ns();
       await_input(head_began_ns_ + core_->limits.header_timeout_ns);
     }
-    if (input_ == input::body) await_input(body_deadline_ns());
+    if (input_ == input::body && !discard_body_) await_input(body_deadline_ns());
     in_end_ += n;
   }
   process();

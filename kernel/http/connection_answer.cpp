@@ -163,8 +163,7 @@ void connection::finish_answer() {
     if (body_can_be_discarded()) {
       input_ = input::body;
       discard_body_ = true;
-      begin_body();
-      await_input(now_ns() + linger_ns);
+      await_input(now_ns() + core_->limits.linger_ns);
     } else {
       close_after_ = true;
     }
@@ -301,7 +300,7 @@ void connection::start_linger() {
   socket_.shutdown(boost::asio::ip::tcp::socket::shutdown_send, ignored);
   input_ = input::linger;
   in_begin_ = in_end_ = 0;
-  await_input(now_ns() + linger_ns);
+  await_input(now_ns() + core_->limits.linger_ns);
   read_more();
 }
 
