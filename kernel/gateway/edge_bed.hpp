@@ -26,7 +26,8 @@ namespace hive::gateway::testing {
 inline constexpr const char *client_secret = "sk-edge-key-of-a-client", *admin_secret = "edge-admin-key";
 inline constexpr const char *own_exception = "the admin port broke";
 
-// What it answers is asked for by a word in the body: "engine-fails", "engine-refuses", "engine-cuts", "engine-hangs", "engine-is-lost"; else it serves.
+// What it answers is asked for by a word in the body: "engine-fails", "engine-refuses", "engine-cuts", "engine-hangs", "engine-is-lost",
+// "engine-injects" (fields whose names are none); else it serves.
 class edge_engine final : public link::agent_link_handler {
  public:
   int live = 0, opens = 0;
@@ -73,6 +74,12 @@ class edge_engine final : public link::agent_link_handler {
         head(asked_to("fails") ? 500 : 400, false);
         to.data(R"({"error":{"message":"words of the engine","code":1}})");
         return to.end({});
+      }
+      if (asked_to("injects")) {
+        const http::field odd[] = {{"x-a: 1\r\nset-cookie: s=1\r\nx-b", "1"}, {"set-cookie ", "s=2"}, {"x-c", "3\r\nset-cookie: s=3"}};
+        to.head({200, odd}, false);
+        to.data(R"({"choices":[]})");
+        return to.end({1, 1, 0, true});
       }
       head(200, streaming);
       if (streaming) to.data("data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n");

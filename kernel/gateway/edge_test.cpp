@@ -158,6 +158,14 @@ TEST_F(edge, what_the_agent_refuses_costs_nothing_of_the_day_and_what_it_takes_d
   EXPECT_EQ(bed.quotas.days().used("edge"), before);
 }
 
+// Naive variant: names are checked against the list of those that stay behind and written as they are.
+TEST_F(edge, an_agent_puts_no_line_of_its_own_into_an_answer) {
+  const std::string answer = lower(bed.ask(chat("engine-injects")));
+  EXPECT_THAT(answer, StartsWith("http/1.1 200 "));
+  EXPECT_THAT(answer, HasSubstr("\r\nx-c: 3  set-cookie: s=3\r\n"));
+  for (const char *line : {"\nx-a", "\nx-b", "\nset-cookie"}) EXPECT_THAT(answer, Not(HasSubstr(line))) << line;
+}
+
 TEST_F(edge, a_client_that_leaves_has_its_record_too) {
   bed.ask(chat("engine-hangs"));
   ASSERT_EQ(bed.records.all.size(), 1u);

@@ -8,6 +8,7 @@
 #include "base/text.hpp"
 #include "http/connection.hpp"
 #include "http/peer_limit.hpp"
+#include "http/token.hpp"
 
 namespace hive::http {
 
@@ -74,7 +75,7 @@ void connection::write_head(const response_head &answer, bool chunked, const siz
   out_ += reason_of(answer.status);
   out_ += "\r\n";
   for (const field &f : answer.fields) {
-    if (written_by_the_server(f.name)) continue;
+    if (!is_token(f.name) || written_by_the_server(f.name)) continue;
     append_name(out_, f.name);
     out_ += ": ";
     append_value(out_, f.value);

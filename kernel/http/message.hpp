@@ -36,7 +36,8 @@ struct request_head {
 
 struct response_head {
   int status = 200;
-  std::span<const field> fields;  // no Content-Length, Transfer-Encoding, Connection, Date: the server writes those
+  std::span<const field> fields;  // no Content-Length, Transfer-Encoding, Connection, Date: the server writes those; what has no
+                                  // token for a name is left out
   bool until_close = false;       // of an answer that was received: nothing but the connection's end ends its body
   std::string_view date = {};     // likewise: its Date, from which a date in Retry-After counts
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "http/answer_facts.hpp"
+#include "http/token.hpp"
 #include "link/hub_impl.hpp"
 
 namespace hive::link {
@@ -220,7 +221,9 @@ void hub_stream::on_head(const record &r) {
   fields.clear();
   meta_reader reader(r.meta);
   std::string_view key, value;
-  while (reader.next(key, value)) fields.push_back({key, value});
+  // A name is whatever the agent writes: what is none is nobody's field, and would be a line of its own in the client's answer.
+  while (reader.next(key, value))
+    if (key.starts_with(':') || http::is_token(key)) fields.push_back({key, value});
   if (reader.bad() || r.aux < 100 || r.aux > 999) return give_up(kind::reset, cause::protocol, "a malformed HEAD", true);
   stream_head h{.status = static_cast<int>(r.aux), .fields = fields, .streaming = (r.flags & flag_streaming) != 0};
   h.rtt_ms = static_cast<double>(hub_.frame_ns - std::min(hub_.frame_ns, opened_ns_)) / ns_per_ms;
