@@ -42,10 +42,12 @@ class data_half_of_two_routers : public ::testing::Test, private half_events {
   }
   void TearDown() override { half.reset(); }
 
-  void ask(client &c, link::router_hub::impl &hub, bool buffered_head = false) {
+  void ask(client &c, link::router_hub::impl &hub, bool buffered_head = false, std::string_view target = "/v1/chat/completions",
+           std::string_view method = "POST") {
     link::open_request r;
     r.buffered_head = buffered_head;
-    r.target = "/v1/chat/completions";
+    r.method = method;
+    r.target = target;
     r.model = "m";
     r.body = std::make_shared<const std::string>("{}");
     c.stream = hub.open(identity.peer_id, r, c, nullptr, c.failure);
@@ -92,6 +94,26 @@ TEST_F(data_half_of_two_routers, a_half_that_goes_with_streams_under_way_frees_t
   half.reset();
   EXPECT_EQ(slots.in_flight, 0u);
   EXPECT_TRUE(b.until([&] { return holds.over(); }));
+}
+
+// Naive variant: the path is compared up to its question mark, the method not at all, and both are written as they are.
+TEST_F(data_half_of_two_routers, a_router_reaches_nothing_else_of_the_engine_by_a_line_of_its_own) {
+  engine.set("/v1/chat/completions?x=y", {200, R"({"choices":[]})"});
+  const std::string second_request = " HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\nPOST /sleep";
+  const std::string path = "/v1/chat/completions";
+  const std::pair<std::string, std::string> cases[] = {
+      {"POST", path + "?x" + second_request}, {"POST", path + "?x y"}, {"POST", path + "?\x7f"}, {"POST /sleep HTTP/1.1\r\n\r\nPOST", path}, {"", path}};
+  for (const auto &[method, target] : cases) {
+    client asks;
+    ask(asks, b.hub(), true, target, method);
+    ASSERT_TRUE(b.until([&] { return asks.over(); })) << target;
+    EXPECT_EQ(asks.failed, link::cause::unknown_model) << target;
+  }
+  client fine;
+  ask(fine, b.hub(), true, path + "?x=y");
+  ASSERT_TRUE(b.until([&] { return fine.over(); }));
+  EXPECT_EQ(fine.failed, link::cause::none);
+  EXPECT_EQ(engine.asked("/sleep"), 0u);
 }
 
 // Naive variant: only what is no 200 is judged.

@@ -6,6 +6,7 @@
 #include "agent/content_watch.hpp"
 #include "base/text.hpp"
 #include "http/answer_facts.hpp"
+#include "http/token.hpp"
 
 namespace hive::agent {
 
@@ -291,7 +292,9 @@ std::unique_ptr<link::agent_stream_events> proxy::open(const link::incoming_requ
     return std::make_unique<refused_request>();
   };
   if (draining_) return refuse(link::cause::draining, "the agent is draining");
-  // Whatever a router asks for: all else of the engine stays out of reach (security sheet S16).
+  // Whatever a router asks for: all else of the engine stays out of reach (security sheet S16), also by a second line in the first.
+  if (!http::is_token(request.method) || !http::is_target(request.target))
+    return refuse(link::cause::unknown_model, "the router's request has no method and target that could be written to an engine");
   if (!config::engine_path_allowed(request.target, options_.extra_routes))
     return refuse(link::cause::unknown_model, "the agent does not serve this path; --allow-route allows it there");
   if (!models_.contains(std::string(request.model))) return refuse(link::cause::unknown_model, "the engine does not serve this model");

@@ -4,7 +4,6 @@
 #include <sys/ioctl.h>
 #include <utility>
 
-#include "base/json_text.hpp"
 #include "base/text.hpp"
 #include "http/connection.hpp"
 #include "http/peer_limit.hpp"
@@ -22,15 +21,6 @@ void append_name(std::string &out, std::string_view name) {
     const char c = out[at];
     if (word && c >= 'a' && c <= 'z') out[at] = static_cast<char>(c - 32);
     word = c == '-';
-  }
-}
-
-void append_value(std::string &out, std::string_view value) {
-  const size_t at = out.size();
-  out += value;
-  if (is_plain_json(value)) return;
-  for (size_t i = at; i < out.size(); ++i) {
-    if (out[i] == '\r' || out[i] == '\n' || out[i] == '\0') out[i] = ' ';
   }
 }
 
@@ -78,7 +68,7 @@ void connection::write_head(const response_head &answer, bool chunked, const siz
     if (!is_token(f.name) || written_by_the_server(f.name)) continue;
     append_name(out_, f.name);
     out_ += ": ";
-    append_value(out_, f.value);
+    append_field_value(out_, f.value);
     out_ += "\r\n";
   }
   out_ += added_fields_;

@@ -21,6 +21,9 @@ const field *find_field(std::span<const field> fields, std::string_view name);
 // Whether a value of Content-Type says JSON: application/json or TYPE/SUBTYPE+json, with or without parameters.
 bool is_json(std::string_view content_type);
 
+// Appends a field's value as it may stand in a head: what would end its line becomes a blank.
+void append_field_value(std::string &out, std::string_view value);
+
 struct request_head {
   std::string_view method;
   std::string_view target;  // origin form, as received
