@@ -67,7 +67,6 @@ class proxied_request final : public link::agent_stream_events, private http::ca
         of_router_(in_flight_of_router),
         release_at_head_(release_at_head),
         slot_freed_(std::move(slot_freed)) {
-    of_router_.fetch_add(1, std::memory_order_relaxed);
     http::call_request call;
     call.method = request.method;
     call.target = request.target;
@@ -82,6 +81,7 @@ class proxied_request final : public link::agent_stream_events, private http::ca
     call.read_idle_ns = owner.options_.http_timeout_ns;
     call_ = owner.client_.start(std::move(call), *this);
     stream_.accept();
+    of_router_.fetch_add(1, std::memory_order_relaxed);
   }
 
   ~proxied_request() override {
@@ -299,7 +299,12 @@ std::unique_ptr<link::agent_stream_events> proxy::open(const link::incoming_requ
     return refuse(link::cause::unknown_model, "the agent does not serve this path; --allow-route allows it there");
   if (!models_.contains(std::string(request.model))) return refuse(link::cause::unknown_model, "the engine does not serve this model");
   if (!slots_.take()) return refuse(link::cause::busy, "all slots are taken");
-  return std::make_unique<proxied_request>(*this, stream, request, in_flight_of_router, release_at_head, std::move(slot_freed));
+  try {
+    return std::make_unique<proxied_request>(*this, stream, request, in_flight_of_router, release_at_head, std::move(slot_freed));
+  } catch (...) {
+    slots_.give_back();  // nothing that was not made gives it back
+    throw;
+  }
 }
 
 }  // namespace hive::agent

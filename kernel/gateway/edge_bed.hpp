@@ -128,7 +128,10 @@ class edge_records final : public telemetry {
     all.push_back({r.status, r.how, std::string(r.method), std::string(r.route), std::string(r.client), std::string(r.tenant),
                    std::string(r.model), std::string(r.request_id), r.inference, r.denied});
   }
-  void on_attempt_failed(std::string_view, std::string_view, std::string_view) override {}
+  void on_attempt_failed(std::string_view, std::string_view, std::string_view) override {
+    if (broken) throw std::runtime_error(own_exception);
+  }
+  bool broken = false;
   size_t started = 0;
   std::vector<one> all;
 };

@@ -205,6 +205,20 @@ TEST_F(edge, a_handler_that_throws_leaves_a_record_of_500_with_the_id_of_its_ans
   EXPECT_TRUE(bed.at_rest());
 }
 
+// Naive variant: the answer of an agent is handled under a transport's callback, which may not throw, so the program ends; or what
+// catches there leaves the client to wait for its deadline.
+TEST_F(edge, an_exception_while_an_agents_answer_is_handled_ends_that_request_with_500) {
+  bed.records.broken = true;
+  const std::string answer = bed.ask(chat("engine-is-lost"));
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 500 "));
+  ASSERT_EQ(bed.records.all.size(), 1u);
+  EXPECT_EQ(to_string(bed.records.all[0].how), "failed");
+  EXPECT_EQ(bed.records.all[0].status, 500);
+  EXPECT_THAT(answer, HasSubstr("X-Request-ID: " + bed.records.all[0].request_id + "\r\n"));
+  EXPECT_TRUE(bed.at_rest());
+  EXPECT_THAT(bed.ask(chat("hello")), StartsWith("HTTP/1.1 200 ")) << "and the link is there";
+}
+
 // Naive variants: only one of the two surfaces counts, or a right key ends the wait and so tells that it was one.
 TEST_F(edge, both_surfaces_make_an_address_wait_that_guesses_keys) {
   for (int i = 0; i < 5; ++i)

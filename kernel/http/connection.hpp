@@ -87,6 +87,7 @@ class connection final : public exchange, private detail::hook {
   void end() override;
   void abort() override;
   void drop() override;
+  void fail() override { guard_exception(); }
   size_t unwritten() const override { return pending_payload_ + sending_payload_ - reported_payload_; }
 
  private:

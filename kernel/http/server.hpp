@@ -85,6 +85,9 @@ class exchange {
   virtual size_t unwritten() const = 0;            // payload bytes accepted and not yet taken by the socket
   // Gives the client up with what it has not taken, at the end of the turn: on_gone(client_slow) follows.
   virtual void drop() = 0;
+  // An exception came out of the responder where no call of the exchange's had led: 500 or a cut, as if one had. on_thrown comes from
+  // inside.
+  virtual void fail() = 0;
 
  protected:
   ~exchange() = default;
