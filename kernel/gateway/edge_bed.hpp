@@ -27,7 +27,7 @@ inline constexpr const char *client_secret = "sk-edge-key-of-a-client", *admin_s
 inline constexpr const char *own_exception = "the admin port broke";
 
 // What it answers is asked for by a word in the body: "engine-fails", "engine-refuses", "engine-cuts", "engine-hangs", "engine-is-lost",
-// "engine-injects" (fields whose names are none); else it serves.
+// "engine-injects" (fields whose names are none), "engine-takes-it" (202), "engine-has-nothing" (204); else it serves.
 class edge_engine final : public link::agent_link_handler {
  public:
   int live = 0, opens = 0;
@@ -80,6 +80,11 @@ class edge_engine final : public link::agent_link_handler {
         to.head({200, odd}, false);
         to.data(R"({"choices":[]})");
         return to.end({1, 1, 0, true});
+      }
+      if (asked_to("takes-it") || asked_to("has-nothing")) {
+        head(asked_to("takes-it") ? 202 : 204, false);
+        if (asked_to("takes-it")) to.data(R"({"job":1})");
+        return to.end({});
       }
       head(200, streaming);
       if (streaming) to.data("data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n");
@@ -143,13 +148,10 @@ class edge_bed {
     options.max_body_bytes = 4096;
     options.cors_origins = {"https://page.example"};
     core.on_closed = [](http::server_core &) {};
-    std::vector<tenancy::client_key> keys(1);
-    keys[0].hash = sha256(client_secret);
-    keys[0].tenant = "edge";
     context.guesses = &*guesses;
     context.quotas = &quotas;
     start_agent();
-    gateway.emplace(context, models, admin, ready, tenancy::keyring::of(std::move(keys)));
+    gateway.emplace(context, models, admin, ready, keys());
     core_handler = &*gateway;
     (void)router.set_policies(routing::parse_policy(routing::testing::plain, source)->document);
     const auto pool = fleet.make_pool("m");
@@ -165,6 +167,13 @@ class edge_bed {
     hub.reset();
   }
 
+  // That one client has; for a gateway made anew with other options.
+  static std::shared_ptr<const tenancy::keyring> keys() {
+    std::vector<tenancy::client_key> one(1);
+    one[0].hash = sha256(client_secret);
+    one[0].tenant = "edge";
+    return tenancy::keyring::of(std::move(one));
+  }
   // A client's end of a new connection.
   int connect(const char *address = "192.0.2.1") {
     int pair[2];

@@ -32,10 +32,7 @@ struct edge_in_budget : ::testing::Test {
     bed.options.names = &names;
     bed.options.max_body_bytes = 1024 * kib;
     bed.core.limits.memory = bed.context.memory = &share;
-    std::vector<tenancy::client_key> keys(1);
-    keys[0].hash = sha256(testing::client_secret);
-    keys[0].tenant = "edge";
-    bed.gateway.emplace(bed.context, bed.models, bed.admin, bed.ready, tenancy::keyring::of(std::move(keys)));
+    bed.gateway.emplace(bed.context, bed.models, bed.admin, bed.ready, bed.keys());
   }
   // All of it, however little the socket takes at once.
   bool send(int fd, std::string_view wire) {
@@ -156,6 +153,30 @@ TEST_F(edge, what_the_agent_refuses_costs_nothing_of_the_day_and_what_it_takes_d
   bed.ask(chat("engine-is-busy"));
   EXPECT_GT(bed.behind.opens, opens);
   EXPECT_EQ(bed.quotas.days().used("edge"), before);
+}
+
+// Naive variant: all but a 200 has failed, and another agent is asked to do it again.
+TEST_F(edge, any_2xx_is_an_answer_of_the_routes_that_an_operator_allows) {
+  bed.options.extra_routes = {*config::parse_allowed_route("tokenize")};
+  bed.gateway.emplace(bed.context, bed.models, bed.admin, bed.ready, bed.keys());
+  const struct { const char *path, *words; int status; const char *tail; } cases[] = {
+      {"/v1/tokenize", "engine-takes-it", 202, "\r\nContent-Length: 9\r\n\r\n{\"job\":1}"},
+      {"/v1/tokenize", "engine-has-nothing", 204, "\r\n\r\n"},
+      {"/v1/completions", "engine-takes-it", 502, "}"},
+      {"/v1/completions", "engine-has-nothing", 502, "}"}};
+  for (const auto &c : cases) {
+    bed.forget();
+    const int opens = bed.behind.opens;
+    const std::string answer =
+        bed.ask(with_body(std::string("POST ") + c.path + " HTTP/1.1\r\n", std::string(R"({"model":"m","prompt":")") + c.words + "\"}"));
+    EXPECT_THAT(answer, StartsWith("HTTP/1.1 " + std::to_string(c.status) + " ")) << c.path << ' ' << c.words;
+    EXPECT_THAT(answer, ::testing::EndsWith(c.tail)) << c.path << ' ' << c.words;
+    EXPECT_EQ(bed.behind.opens, opens + 1) << c.path << ' ' << c.words;
+    ASSERT_EQ(bed.records.all.size(), 1u);
+    EXPECT_EQ(bed.records.all[0].status, c.status) << c.path << ' ' << c.words;
+    EXPECT_EQ(to_string(bed.records.all[0].how), c.status == 502 ? "engine_error" : "completed") << c.path << ' ' << c.words;
+    EXPECT_TRUE(bed.at_rest());
+  }
 }
 
 // Naive variant: names are checked against the list of those that stay behind and written as they are.
