@@ -35,7 +35,8 @@ relay::relay(worker_context &context, http::exchange &exchange, const route &r, 
       client_(client_of(context, exchange)),
       started_ns_(exchange.arrived_ns()),
       started_unix_ms_(unix_ms()),
-      deadline_ns_(started_ns_ + context.options.request_timeout_ns),
+      request_deadline_ns_(started_ns_ + context.options.request_timeout_ns),
+      deadline_ns_(request_deadline_ns_),
       held_claim_(context.memory) {
   place_.owner = this;
   if (context_.live != nullptr) context_.live->push_back(place_);
@@ -255,6 +256,10 @@ void relay::retry(attempt_result result, api_error error, std::string_view cause
   estimated_ = false;
   mode_ = mode::none;
   let_go();
+  if (deadline_ns_ != request_deadline_ns_) {  // no stream has begun any more
+    deadline_ns_ = request_deadline_ns_;
+    context_.home.arm(*this, deadline_ns_);
+  }
   if (holds_slot()) return look_for_agent();
   // A stream gave its forward slot back at HEAD; the next attempt needs one again.
   set_stage(&context_.stages.selecting);

@@ -195,7 +195,8 @@ class relay final : public http::responder,
   const std::string client_;
   const uint64_t started_ns_;
   const uint64_t started_unix_ms_;
-  uint64_t deadline_ns_;
+  const uint64_t request_deadline_ns_;     // over all tries
+  uint64_t deadline_ns_;                   // that one, or of a stream that has begun its own
   std::atomic<int64_t> *stage_ = nullptr;
 
   http::body_ptr body_;
