@@ -42,10 +42,12 @@ class data_half_of_two_routers : public ::testing::Test, private half_events {
   }
   void TearDown() override { half.reset(); }
 
-  void ask(client &c, link::router_hub::impl &hub, bool buffered_head = false) {
+  void ask(client &c, link::router_hub::impl &hub, bool buffered_head = false, std::string_view target = "/v1/chat/completions",
+           std::string_view method = "POST") {
     link::open_request r;
     r.buffered_head = buffered_head;
-    r.target = "/v1/chat/completions";
+    r.method = method;
+    r.target = target;
     r.model = "m";
     r.body = std::make_shared<const std::string>("{}");
     c.stream = hub.open(identity.peer_id, r, c, nullptr, c.failure);
@@ -92,6 +94,51 @@ TEST_F(data_half_of_two_routers, a_half_that_goes_with_streams_under_way_frees_t
   half.reset();
   EXPECT_EQ(slots.in_flight, 0u);
   EXPECT_TRUE(b.until([&] { return holds.over(); }));
+}
+
+// Naive variant: only a 200 is an answer. A job that was taken in is asked for again elsewhere.
+TEST_F(data_half_of_two_routers, any_2xx_is_an_answer_of_the_routes_that_an_operator_allows) {
+  const char *sound = R"({"job":1})", *broken = R"({"error":{"message":"boom","code":500}})";
+  const struct { const char *path; int status; const char *body, *judged; } cases[] = {
+      {"/tokenize", 201, sound, ""},         {"/tokenize", 202, sound, ""}, {"/tokenize", 204, "", ""},
+      {"/tokenize", 202, broken, "failed"},  {"/tokenize", 302, sound, "failed"},
+      {"/v1/completions", 202, sound, "failed"}, {"/v1/completions", 204, "", "failed"}};
+  for (const auto &c : cases)
+    for (const bool buffered_head : {false, true}) {
+      engine.set(c.path, {c.status, c.body});
+      client asks;
+      asks.keep = true;
+      ask(asks, b.hub(), buffered_head, c.path);
+      ASSERT_TRUE(b.until([&] { return asks.over(); })) << c.path << c.status;
+      EXPECT_EQ(asks.failed, link::cause::none) << c.path << c.status;
+      EXPECT_EQ(asks.status, c.status) << c.path;
+      // Without a type and without being held back the body passes unread, as that of a 200 does.
+      if (buffered_head || c.body != broken) {
+        EXPECT_EQ(asks.judged, c.judged) << c.path << c.status;
+      }
+      EXPECT_EQ(asks.text, c.body) << c.path << c.status;
+      EXPECT_EQ(slots.in_flight, 0u) << c.path << c.status;
+    }
+}
+
+// Naive variant: the path is compared up to its question mark, the method not at all, and both are written as they are.
+TEST_F(data_half_of_two_routers, a_router_reaches_nothing_else_of_the_engine_by_a_line_of_its_own) {
+  engine.set("/v1/chat/completions?x=y", {200, R"({"choices":[]})"});
+  const std::string second_request = " HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\nPOST /sleep";
+  const std::string path = "/v1/chat/completions";
+  const std::pair<std::string, std::string> cases[] = {
+      {"POST", path + "?x" + second_request}, {"POST", path + "?x y"}, {"POST", path + "?\x7f"}, {"POST /sleep HTTP/1.1\r\n\r\nPOST", path}, {"", path}};
+  for (const auto &[method, target] : cases) {
+    client asks;
+    ask(asks, b.hub(), true, target, method);
+    ASSERT_TRUE(b.until([&] { return asks.over(); })) << target;
+    EXPECT_EQ(asks.failed, link::cause::unknown_model) << target;
+  }
+  client fine;
+  ask(fine, b.hub(), true, path + "?x=y");
+  ASSERT_TRUE(b.until([&] { return fine.over(); }));
+  EXPECT_EQ(fine.failed, link::cause::none);
+  EXPECT_EQ(engine.asked("/sleep"), 0u);
 }
 
 // Naive variant: only what is no 200 is judged.

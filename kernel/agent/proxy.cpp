@@ -6,6 +6,7 @@
 #include "agent/content_watch.hpp"
 #include "base/text.hpp"
 #include "http/answer_facts.hpp"
+#include "http/token.hpp"
 
 namespace hive::agent {
 
@@ -66,7 +67,6 @@ class proxied_request final : public link::agent_stream_events, private http::ca
         of_router_(in_flight_of_router),
         release_at_head_(release_at_head),
         slot_freed_(std::move(slot_freed)) {
-    of_router_.fetch_add(1, std::memory_order_relaxed);
     http::call_request call;
     call.method = request.method;
     call.target = request.target;
@@ -81,6 +81,7 @@ class proxied_request final : public link::agent_stream_events, private http::ca
     call.read_idle_ns = owner.options_.http_timeout_ns;
     call_ = owner.client_.start(std::move(call), *this);
     stream_.accept();
+    of_router_.fetch_add(1, std::memory_order_relaxed);
   }
 
   ~proxied_request() override {
@@ -124,7 +125,9 @@ class proxied_request final : public link::agent_stream_events, private http::ca
     const bool events = type != nullptr && names_events(type->value);
     const bool json = type != nullptr && http::is_json(type->value);
     const bool characters = owner_.codec_.usage_in_characters();
-    if (head.status == 200 && (events || !(buffered_head_ || json))) {
+    // An engine's job that was taken in is not to be begun again at another one. On the built-in routes only a 200 is an answer.
+    const bool answered = head.status == 200 || (!knows_events_ && head.status > 200 && head.status < 300);
+    if (answered && (events || !(buffered_head_ || json))) {
       mode_ = mode::relay;
       if (events && release_at_head_) free_slot();
       if (events && knows_events_ && !is_compressed(head.fields)) {
@@ -137,7 +140,7 @@ class proxied_request final : public link::agent_stream_events, private http::ca
       if (head.until_close) fields.push_back({":body", "until_close"});
       return stream_.head({head.status, fields}, events);
     }
-    mode_ = head.status == 200 ? mode::hold : mode::error;
+    mode_ = answered ? mode::hold : mode::error;
     hold_limit_ = buffered_head_ ? owner_.options_.buffered_answer_bytes : owner_.options_.error_body_bytes;
     fields_.reserve(head.fields.size() + 2);
     for (const http::field &f : head.fields) fields_.emplace_back(f.name, f.value);
@@ -225,10 +228,10 @@ class proxied_request final : public link::agent_stream_events, private http::ca
     if (!held.empty()) forward(held);
   }
 
-  // Whose fault the answer was, if anybody's.
+  // Whose fault the answer was, if anybody's. A success is asked about for its body's sake alone.
   answer_class asked_adapter() const {
     const std::vector<http::field> fields = kept_fields();
-    return owner_.codec_.classify(static_cast<uint32_t>(status_), fields, is_compressed(fields) ? std::string_view() : std::string_view(held_));
+    return owner_.codec_.classify(static_cast<uint32_t>(mode_ == mode::hold ? 200 : status_), fields, is_compressed(fields) ? std::string_view() : std::string_view(held_));
   }
 
   // The engine refused, with a status or within a 200.
@@ -255,7 +258,7 @@ class proxied_request final : public link::agent_stream_events, private http::ca
   proxy &owner_;
   link::agent_stream &stream_;
   const bool buffered_head_;
-  const bool knows_events_;  // of the routes that an operator allows nobody knows what their events mean
+  const bool knows_events_;  // of the routes that an operator allows nobody knows what their events and their statuses mean
   std::atomic<uint32_t> &of_router_;
   const bool release_at_head_;
   bool freed_ = false;
@@ -291,12 +294,19 @@ std::unique_ptr<link::agent_stream_events> proxy::open(const link::incoming_requ
     return std::make_unique<refused_request>();
   };
   if (draining_) return refuse(link::cause::draining, "the agent is draining");
-  // Whatever a router asks for: all else of the engine stays out of reach (security sheet S16).
+  // Whatever a router asks for: all else of the engine stays out of reach (security sheet S16), also by a second line in the first.
+  if (!http::is_token(request.method) || !http::is_target(request.target))
+    return refuse(link::cause::unknown_model, "the router's request has no method and target that could be written to an engine");
   if (!config::engine_path_allowed(request.target, options_.extra_routes))
     return refuse(link::cause::unknown_model, "the agent does not serve this path; --allow-route allows it there");
   if (!models_.contains(std::string(request.model))) return refuse(link::cause::unknown_model, "the engine does not serve this model");
   if (!slots_.take()) return refuse(link::cause::busy, "all slots are taken");
-  return std::make_unique<proxied_request>(*this, stream, request, in_flight_of_router, release_at_head, std::move(slot_freed));
+  try {
+    return std::make_unique<proxied_request>(*this, stream, request, in_flight_of_router, release_at_head, std::move(slot_freed));
+  } catch (...) {
+    slots_.give_back();  // nothing that was not made gives it back
+    throw;
+  }
 }
 
 }  // namespace hive::agent

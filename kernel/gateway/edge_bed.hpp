@@ -26,7 +26,8 @@ namespace hive::gateway::testing {
 inline constexpr const char *client_secret = "sk-edge-key-of-a-client", *admin_secret = "edge-admin-key";
 inline constexpr const char *own_exception = "the admin port broke";
 
-// What it answers is asked for by a word in the body: "engine-fails", "engine-refuses", "engine-cuts", "engine-hangs", "engine-is-lost"; else it serves.
+// What it answers is asked for by a word in the body: "engine-fails", "engine-refuses", "engine-cuts", "engine-hangs", "engine-is-lost",
+// "engine-injects" (fields whose names are none), "engine-takes-it" (202), "engine-has-nothing" (204); else it serves.
 class edge_engine final : public link::agent_link_handler {
  public:
   int live = 0, opens = 0;
@@ -83,6 +84,17 @@ class edge_engine final : public link::agent_link_handler {
         to.data(R"({"error":{"message":"words of the engine","code":1}})");
         return to.end({});
       }
+      if (asked_to("injects")) {
+        const http::field odd[] = {{"x-a: 1\r\nset-cookie: s=1\r\nx-b", "1"}, {"set-cookie ", "s=2"}, {"x-c", "3\r\nset-cookie: s=3"}};
+        to.head({200, odd}, false);
+        to.data(R"({"choices":[]})");
+        return to.end({1, 1, 0, true});
+      }
+      if (asked_to("takes-it") || asked_to("has-nothing")) {
+        head(asked_to("takes-it") ? 202 : 204, false);
+        if (asked_to("takes-it")) to.data(R"({"job":1})");
+        return to.end({});
+      }
       head(200, streaming);
       if (streaming) to.data("data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n");
       else to.data(R"({"choices":[{"message":{"content":"x"}}],)");
@@ -137,7 +149,10 @@ class edge_records final : public telemetry {
     all.push_back({r.status, r.how, std::string(r.method), std::string(r.route), std::string(r.client), std::string(r.tenant),
                    std::string(r.model), std::string(r.request_id), r.inference, r.denied, std::string(r.refused_by), r.usage, r.estimated});
   }
-  void on_attempt_failed(std::string_view, std::string_view, std::string_view) override {}
+  void on_attempt_failed(std::string_view, std::string_view, std::string_view) override {
+    if (broken) throw std::runtime_error(own_exception);
+  }
+  bool broken = false;
   size_t started = 0;
   std::vector<one> all;
 };

@@ -24,6 +24,30 @@ struct edge : ::testing::Test {
   testing::edge_bed bed;
 };
 
+// The same with every byte counted against a budget of 1 MiB, and an alias.
+struct edge_in_budget : ::testing::Test {
+  static constexpr size_t kib = 1024;
+  edge_in_budget() {
+    names.set({{"alias", "m"}});
+    bed.options.names = &names;
+    bed.options.max_body_bytes = 1024 * kib;
+    bed.core.limits.memory = bed.context.memory = &share;
+    bed.open_gateway(bed.key());
+  }
+  // All of it, however little the socket takes at once.
+  bool send(int fd, std::string_view wire) {
+    for (int i = 0; i < 10'000 && !wire.empty(); ++i) {
+      if (const ssize_t n = ::send(fd, wire.data(), wire.size(), MSG_NOSIGNAL); n > 0) wire.remove_prefix(static_cast<size_t>(n));
+      bed.settle();
+    }
+    return wire.empty();
+  }
+  model_names names;
+  byte_budget budget{1024 * kib};
+  byte_share share{budget};
+  testing::edge_bed bed;
+};
+
 TEST_F(edge, each_request_has_one_record_with_the_status_that_was_sent) {
   const std::string key = std::string("Authorization: Bearer ") + testing::client_secret + "\r\n";
   const std::string admin = std::string("Authorization: Bearer ") + testing::admin_secret + "\r\n";
@@ -94,6 +118,24 @@ TEST_F(edge, a_record_says_why_nobody_was_let_in) {
   }
 }
 
+// Naive variant: the router's own copy is a string like any other, and the count ends with the body that it was made of.
+TEST_F(edge_in_budget, a_body_counts_also_after_the_router_has_written_into_it) {
+  const std::string post = "POST /v1/chat/completions HTTP/1.1\r\n";
+  const std::string words = R"("messages":[{"role":"user","content":"engine-hangs)" + std::string(700 * kib, 'x') + R"("}]})";
+  for (const char *before : {R"({"model":"m","stream":true,)", R"({"model":"alias",)", R"({"model":"alias","stream":true,)"}) {
+    const int opens = bed.behind.opens;
+    const int fd = bed.connect();
+    ASSERT_TRUE(send(fd, edge::with_body(post, before + words))) << before;
+    EXPECT_EQ(bed.behind.opens, opens + 1) << before;
+    EXPECT_GE(budget.held() + byte_share::step, 700 * kib) << before;
+    const std::string head = post + "Host: x\r\nAuthorization: Bearer " + testing::client_secret + "\r\nContent-Length: 716800\r\n\r\n";
+    EXPECT_THAT(bed.ask(head), StartsWith("HTTP/1.1 503 ")) << before << ": not a byte of its body was asked for";
+    ::close(fd);
+    bed.settle();
+    EXPECT_EQ(budget.held(), 0u) << before;
+  }
+}
+
 // Naive variant: the prompt is charged once a stream is open, whatever the agent says to it.
 TEST_F(edge, what_the_agent_refuses_costs_nothing_of_the_day_and_what_it_takes_does) {
   tenancy::client_key key;
@@ -111,6 +153,38 @@ TEST_F(edge, what_the_agent_refuses_costs_nothing_of_the_day_and_what_it_takes_d
   bed.ask(chat("engine-is-busy"));
   EXPECT_GT(bed.behind.opens, opens);
   EXPECT_EQ(bed.quotas.days().used("edge"), before);
+}
+
+// Naive variant: all but a 200 has failed, and another agent is asked to do it again.
+TEST_F(edge, any_2xx_is_an_answer_of_the_routes_that_an_operator_allows) {
+  bed.options.extra_routes = {*config::parse_allowed_route("tokenize")};
+  bed.open_gateway(bed.key());
+  const struct { const char *path, *words; int status; const char *tail; } cases[] = {
+      {"/v1/tokenize", "engine-takes-it", 202, "\r\nContent-Length: 9\r\n\r\n{\"job\":1}"},
+      {"/v1/tokenize", "engine-has-nothing", 204, "\r\n\r\n"},
+      {"/v1/completions", "engine-takes-it", 502, "}"},
+      {"/v1/completions", "engine-has-nothing", 502, "}"}};
+  for (const auto &c : cases) {
+    bed.forget();
+    const int opens = bed.behind.opens;
+    const std::string answer =
+        bed.ask(with_body(std::string("POST ") + c.path + " HTTP/1.1\r\n", std::string(R"({"model":"m","prompt":")") + c.words + "\"}"));
+    EXPECT_THAT(answer, StartsWith("HTTP/1.1 " + std::to_string(c.status) + " ")) << c.path << ' ' << c.words;
+    EXPECT_THAT(answer, ::testing::EndsWith(c.tail)) << c.path << ' ' << c.words;
+    EXPECT_EQ(bed.behind.opens, opens + 1) << c.path << ' ' << c.words;
+    ASSERT_EQ(bed.records.all.size(), 1u);
+    EXPECT_EQ(bed.records.all[0].status, c.status) << c.path << ' ' << c.words;
+    EXPECT_EQ(to_string(bed.records.all[0].how), c.status == 502 ? "engine_error" : "completed") << c.path << ' ' << c.words;
+    EXPECT_TRUE(bed.at_rest());
+  }
+}
+
+// Naive variant: names are checked against the list of those that stay behind and written as they are.
+TEST_F(edge, an_agent_puts_no_line_of_its_own_into_an_answer) {
+  const std::string answer = lower(bed.ask(chat("engine-injects")));
+  EXPECT_THAT(answer, StartsWith("http/1.1 200 "));
+  EXPECT_THAT(answer, HasSubstr("\r\nx-c: 3  set-cookie: s=3\r\n"));
+  for (const char *line : {"\nx-a", "\nx-b", "\nset-cookie"}) EXPECT_THAT(answer, Not(HasSubstr(line))) << line;
 }
 
 TEST_F(edge, a_client_that_leaves_has_its_record_too) {
@@ -150,6 +224,20 @@ TEST_F(edge, a_handler_that_throws_leaves_a_record_of_500_with_the_id_of_its_ans
   EXPECT_EQ(bed.records.started, 1u);
   EXPECT_THAT(answer, HasSubstr("X-Request-ID: " + r.request_id + "\r\n"));
   EXPECT_TRUE(bed.at_rest());
+}
+
+// Naive variant: the answer of an agent is handled under a transport's callback, which may not throw, so the program ends; or what
+// catches there leaves the client to wait for its deadline.
+TEST_F(edge, an_exception_while_an_agents_answer_is_handled_ends_that_request_with_500) {
+  bed.records.broken = true;
+  const std::string answer = bed.ask(chat("engine-is-lost"));
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 500 "));
+  ASSERT_EQ(bed.records.all.size(), 1u);
+  EXPECT_EQ(to_string(bed.records.all[0].how), "failed");
+  EXPECT_EQ(bed.records.all[0].status, 500);
+  EXPECT_THAT(answer, HasSubstr("X-Request-ID: " + bed.records.all[0].request_id + "\r\n"));
+  EXPECT_TRUE(bed.at_rest());
+  EXPECT_THAT(bed.ask(chat("hello")), StartsWith("HTTP/1.1 200 ")) << "and the link is there";
 }
 
 // Naive variants: only one of the two surfaces counts, or a right key ends the wait and so tells that it was one.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/json_text.hpp"
+#include "http/counted_body.hpp"
 
 namespace hive::gateway {
 
@@ -29,14 +30,14 @@ std::string model_names::model_of(std::string_view name) const {
   return found != now->end() && found->alias == name ? found->model : std::string();
 }
 
-http::body_ptr with_model(std::string_view body, byte_range at, const std::string &model, bool in_form) {
+http::body_ptr with_model(std::string_view body, byte_range at, const std::string &model, bool in_form, byte_share *of) {
   std::string value;
   if (in_form) value = model;
   else append_json_string(value, model);
-  auto out = std::make_shared<std::string>();
-  out->reserve(body.size() - at.length + value.size() + http::body_padding);
-  out->append(body.substr(0, at.offset)).append(value).append(body.substr(at.offset + at.length));
-  return out;
+  std::string out;
+  out.reserve(body.size() - at.length + value.size() + http::body_padding);
+  out.append(body.substr(0, at.offset)).append(value).append(body.substr(at.offset + at.length));
+  return http::counted(of, std::move(out));
 }
 
 }  // namespace hive::gateway

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/byte_budget.hpp"
 #include "config/model_aliases.hpp"
 #include "gateway/request_scan.hpp"
 #include "http/message.hpp"
@@ -30,7 +31,8 @@ class model_names {
   table now_ = std::make_shared<const std::vector<config::model_alias>>();
 };
 
-// The body with `model` at `at`, where the request names its model: as JSON text, or in a form as it is. No other byte differs.
-http::body_ptr with_model(std::string_view body, byte_range at, const std::string &model, bool in_form);
+// The body with `model` at `at`, where the request names its model: as JSON text, or in a form as it is. No other byte differs. It is
+// counted against `of` like the body it replaces. Loop thread of `of`; without it any thread.
+http::body_ptr with_model(std::string_view body, byte_range at, const std::string &model, bool in_form, byte_share *of);
 
 }  // namespace hive::gateway

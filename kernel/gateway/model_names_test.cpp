@@ -37,7 +37,7 @@ TEST(with_model, changes_the_value_of_model_and_no_other_byte) {
       request_scan scan;
       ASSERT_FALSE(scanner.scan(body, scan)) << body;
       ASSERT_EQ(scan.model, "alias");
-      const auto made = with_model(body, scan.model_at, model, false);
+      const auto made = with_model(body, scan.model_at, model, false, nullptr);
       EXPECT_EQ(*made, before + escaped + after);
       EXPECT_GE(made->capacity(), made->size() + http::body_padding);
       request_scan again;
@@ -53,7 +53,21 @@ TEST(with_model, changes_the_field_of_a_form) {
   const std::string body = before + "\"alias" + after;
   request_scan scan;
   ASSERT_FALSE(scan_form("multipart/form-data; boundary=b", body, scan));
-  EXPECT_EQ(*with_model(body, scan.model_at, "whisper", true), before + "whisper" + after);
+  EXPECT_EQ(*with_model(body, scan.model_at, "whisper", true, nullptr), before + "whisper" + after);
+}
+
+// Naive variant: the copy is a string like any other, and the count went with the body it was made of.
+TEST(with_model, the_new_body_counts_as_long_as_anybody_holds_it) {
+  byte_budget budget(0);
+  byte_share share(budget);
+  const std::string body = R"({"model":"alias","user":")" + std::string(256 * 1024, 'u') + "\"}";
+  http::body_ptr made = with_model(body, {9, 7}, "model", false, &share);
+  EXPECT_EQ(budget.held(), made->size());
+  http::body_ptr elsewhere = made;
+  made.reset();
+  EXPECT_EQ(budget.held(), elsewhere->size());
+  elsewhere.reset();
+  EXPECT_EQ(budget.held(), 0u);
 }
 
 }  // namespace

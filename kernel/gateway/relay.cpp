@@ -35,7 +35,8 @@ relay::relay(worker_context &context, http::exchange &exchange, const route &r, 
       client_(client_of(context, exchange)),
       started_ns_(exchange.arrived_ns()),
       started_unix_ms_(unix_ms()),
-      deadline_ns_(started_ns_ + context.options.request_timeout_ns),
+      request_deadline_ns_(started_ns_ + context.options.request_timeout_ns),
+      deadline_ns_(request_deadline_ns_),
       held_claim_(context.memory) {
   place_.owner = this;
   if (context_.live != nullptr) context_.live->push_back(place_);
@@ -112,7 +113,7 @@ void relay::on_body(http::body_ptr body) {
   if (const auto denied = model_refusal(*caller_, scan_.model)) return refuse_model(*denied);
   if (!route_.streams) scan_.stream = false;
   if (route_.usage == usage_source::asked && context_.options.ask_usage)
-    if (auto asked = with_usage_asked(*body_, scan_)) {
+    if (auto asked = with_usage_asked(*body_, scan_, context_.memory)) {
       scan_.inserted(scan_.stream_options_given ? scan_.stream_options_at.offset : scan_.object_at, asked->size() - body_->size());
       body_ = std::move(asked);
       usage_asked_ = true;
@@ -255,6 +256,10 @@ void relay::retry(attempt_result result, api_error error, std::string_view cause
   estimated_ = false;
   mode_ = mode::none;
   let_go();
+  if (deadline_ns_ != request_deadline_ns_) {  // no stream has begun any more
+    deadline_ns_ = request_deadline_ns_;
+    context_.home.arm(*this, deadline_ns_);
+  }
   if (holds_slot()) return look_for_agent();
   // A stream gave its forward slot back at HEAD; the next attempt needs one again.
   set_stage(&context_.stages.selecting);

@@ -110,7 +110,7 @@ class relay final : public http::responder,
   void on_body_failed(http::body_error) override;
   void on_written(size_t) override;
   void on_gone(http::gone) override;
-  std::string on_thrown(bool begun) override;
+  std::string on_thrown(bool begun) override;             // of a call of the exchange's, or by exchange::fail
   // forward_waiter
   void on_forward_slot() override;
   void on_forward_refused() override;
@@ -123,6 +123,7 @@ class relay final : public http::responder,
   void on_data(std::string_view) override;
   void on_end(const link::usage &) override;
   void on_failed(const link::stream_failure &) override;
+  void on_thrown() override { exchange_.fail(); }
   bool client_is_timed() const override { return exchange_.unwritten() > 0; }  // by the HTTP server
   // loop_timer: the deadline
   void on_timer() override;
@@ -194,7 +195,8 @@ class relay final : public http::responder,
   const std::string client_;
   const uint64_t started_ns_;
   const uint64_t started_unix_ms_;
-  uint64_t deadline_ns_;
+  const uint64_t request_deadline_ns_;     // over all tries
+  uint64_t deadline_ns_;                   // that one, or of a stream that has begun its own
   std::atomic<int64_t> *stage_ = nullptr;
 
   http::body_ptr body_;

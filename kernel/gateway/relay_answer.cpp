@@ -45,7 +45,9 @@ void relay::on_head(const link::stream_head &head) {
   session_->sample(head.rtt_ms);
   engine_status_ = head.status;
   collect_engine_headers(head.fields);
-  if (head.status != 200 || !engine_class_.empty()) {
+  // What an operator's own routes mean by another 2xx is theirs; with no verdict of the agent's it is their answer.
+  const bool answered = head.status == 200 || (route_.forms && head.status > 200 && head.status < 300);
+  if (!answered || !engine_class_.empty()) {
     mode_ = mode::error;
     return;
   }
@@ -220,7 +222,7 @@ void relay::finish_stream() {
   }
   if (!committed_) commit();
   end_attempt(facts.error ? attempt_result::broken : attempt_result::completed);
-  record(facts.error ? ended::engine_error : ended::completed, 200, facts.error ? "backend_error" : "");
+  record(facts.error ? ended::engine_error : ended::completed, engine_status_, facts.error ? "backend_error" : "");
   exchange_.end();
 }
 
@@ -263,7 +265,7 @@ std::string_view relay::refusal_code() const {
   return engine_class_ == "context" ? "context_length_exceeded" : engine_class_ == "unknown_model" ? "model_not_found" : "invalid_parameter";
 }
 
-// A complete answer that is not a 200. The agent's engine adapter has judged it (":class").
+// A complete answer that is none of the route's. The agent's engine adapter has judged it (":class").
 void relay::judge_engine_error() {
   const std::string &c = engine_class_;
   const bool honest = engine_status_ >= 400 && engine_status_ < 500;

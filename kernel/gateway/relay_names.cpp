@@ -12,7 +12,7 @@ std::optional<scan_error> relay::resolve_alias() {
   const std::string model = context_.options.names->model_of(scan_.model);
   if (model.empty()) return std::nullopt;
   alias_ = std::move(scan_.model);
-  body_ = with_model(*body_, scan_.model_at, model, is_form_body());
+  body_ = with_model(*body_, scan_.model_at, model, is_form_body(), context_.memory);
   return scan_body();
 }
 

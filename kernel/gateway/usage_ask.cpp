@@ -4,8 +4,9 @@
 
 #include <algorithm>
 #include <cstring>
-#include <memory>
 #include <utility>
+
+#include "http/counted_body.hpp"
 
 namespace hive::gateway {
 
@@ -65,7 +66,7 @@ bool is_usage_event(std::string_view event) {
 
 }  // namespace
 
-http::body_ptr with_usage_asked(std::string_view body, const request_scan &scan) {
+http::body_ptr with_usage_asked(std::string_view body, const request_scan &scan, byte_share *of) {
   if (!scan.stream || scan.include_usage || scan.include_usage_given) return nullptr;
   std::string_view what;
   size_t at = 0;
@@ -80,10 +81,10 @@ http::body_ptr with_usage_asked(std::string_view body, const request_scan &scan)
   } else {
     return nullptr;
   }
-  auto asked = std::make_shared<std::string>();
-  asked->reserve(body.size() + what.size() + http::body_padding);
-  asked->append(body.substr(0, at)).append(what).append(body.substr(at));
-  return asked;
+  std::string asked;
+  asked.reserve(body.size() + what.size() + http::body_padding);
+  asked.append(body.substr(0, at)).append(what).append(body.substr(at));
+  return http::counted(of, std::move(asked));
 }
 
 std::string_view usage_filter::pass(std::string_view bytes, size_t &kept_back) {

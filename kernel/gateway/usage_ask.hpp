@@ -7,14 +7,16 @@
 #include <string>
 #include <string_view>
 
+#include "base/byte_budget.hpp"
 #include "gateway/request_scan.hpp"
 #include "http/message.hpp"
 
 namespace hive::gateway {
 
 // The body with the question in it; null when there is nothing to ask: no stream, the client asked itself, or it said something
-// about include_usage or stream_options that is not ours to change. Any thread.
-http::body_ptr with_usage_asked(std::string_view body, const request_scan &);
+// about include_usage or stream_options that is not ours to change. Counted against `of` like the body it replaces. Loop thread of
+// `of`; without it any thread.
+http::body_ptr with_usage_asked(std::string_view body, const request_scan &, byte_share *of);
 
 // Takes the usage event out of one stream of server-sent events. Bytes of an event are held until it is complete, at most
 // max_event of them; a larger event passes as it comes. Linear in the input however the reads are cut. One stream an instance.

@@ -28,7 +28,7 @@ TEST(usage_ask, the_question_is_added_and_no_other_byte_changes) {
        R"({"model":"m","stream_options":{"include_usage":true,"a":{"include_usage":false}},"stream":true})"},
   };
   for (const auto &c : cases) {
-    const auto asked = with_usage_asked(c.body, scan_of(c.body));
+    const auto asked = with_usage_asked(c.body, scan_of(c.body), nullptr);
     ASSERT_TRUE(asked) << c.body;
     EXPECT_EQ(*asked, c.asked);
     EXPECT_TRUE(scan_of(*asked).include_usage) << *asked;
@@ -42,7 +42,22 @@ TEST(usage_ask, what_the_client_said_itself_is_left_alone) {
                            R"({"model":"m","stream":true,"stream_options":{"include_usage":false}})",
                            R"({"model":"m","stream":true,"stream_options":{"include_usage":null}})",
                            R"({"model":"m","stream":true,"stream_options":null})", R"({"model":"m","stream":true,"stream_options":[]})"})
-    EXPECT_FALSE(with_usage_asked(body, scan_of(body))) << body;
+    EXPECT_FALSE(with_usage_asked(body, scan_of(body), nullptr)) << body;
+}
+
+// Naive variant: the copy is a string like any other, and the count went with the body it was made of.
+TEST(usage_ask, the_body_with_the_question_counts_as_long_as_anybody_holds_it) {
+  byte_budget budget(0);
+  byte_share share(budget);
+  const std::string body = R"({"model":"m","stream":true,"user":")" + std::string(256 * 1024, 'u') + "\"}";
+  http::body_ptr asked = with_usage_asked(body, scan_of(body), &share);
+  ASSERT_TRUE(asked);
+  EXPECT_EQ(budget.held(), asked->size());
+  http::body_ptr elsewhere = asked;
+  asked.reset();
+  EXPECT_EQ(budget.held(), elsewhere->size());
+  elsewhere.reset();
+  EXPECT_EQ(budget.held(), 0u);
 }
 
 // A stream and what the client is to see of it.

@@ -48,9 +48,10 @@ class call_events {
 };
 
 struct call_request {
-  std::string method = "POST";
+  std::string method = "POST";          // written as they are, so what comes from elsewhere must pass is_token and is_target
   std::string target;                   // path and query
-  std::vector<field> fields;            // borrowed for the call of start(); Host, Content-Length, Connection are added
+  std::vector<field> fields;            // borrowed for the call of start(); Host, Content-Length, Connection are added, what has no
+                                        // token for a name is left out
   uint64_t content_length = 0;          // body() must bring exactly that many bytes
   uint64_t first_byte_deadline_ns = never_ns;  // monotonic, until the head is complete
   uint64_t deadline_ns = never_ns;      // monotonic, over everything

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/text.hpp"
+#include "http/token.hpp"
 
 namespace hive::http {
 
@@ -138,8 +139,10 @@ running_call::running_call(std::shared_ptr<client::impl> c, call_request request
   head.append(request_.method).append(" ").append(client_->to.base).append(request_.target);
   head.append(" HTTP/1.1\r\nHost: ").append(client_->host_value).append("\r\n");
   for (const field &f : request_.fields) {
-    if (written_by_the_client(f.name)) continue;
-    head.append(f.name).append(": ").append(f.value).append("\r\n");
+    if (!is_token(f.name) || written_by_the_client(f.name)) continue;
+    head.append(f.name).append(": ");
+    append_field_value(head, f.value);
+    head.append("\r\n");
   }
   if (request_.content_length > 0 || request_.method == "POST" || request_.method == "PUT" || request_.method == "PATCH") {
     char digits[24];

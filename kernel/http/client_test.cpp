@@ -38,6 +38,24 @@ TEST_F(client_test, requests_share_a_kept_connection_and_carry_what_was_asked) {
                       "\r\nX-A: b\r\nContent-Length: 5\r\n\r\nbody!");
 }
 
+// Naive variant: fields are written as they are, and one can end the request and begin another.
+TEST_F(client_test, a_field_puts_no_line_of_its_own_into_a_request) {
+  std::string seen;
+  scripted_origin o([&](raw_socket &s, int) {
+    seen = s.until("body!");
+    s.send(ok);
+    s.until_end();
+  });
+  open(o.port);
+  recorder r(thread_);
+  call_request q;
+  q.fields = {{"X-A: 1\r\nX-Injected", "1"}, {"", "2"}, {"Content-Length ", "9"}, {"X-B", "3\r\n\r\nPOST /sleep HTTP/1.1"}};
+  run(r, std::move(q), "body!");
+  EXPECT_EQ(r.status, 200);
+  EXPECT_EQ(seen, "POST /base/x HTTP/1.1\r\nHost: 127.0.0.1:" + std::to_string(o.port) +
+                      "\r\nX-B: 3    POST /sleep HTTP/1.1\r\nContent-Length: 5\r\n\r\nbody!");
+}
+
 TEST_F(client_test, answers_are_framed_strictly) {
   const struct {
     const char *name;

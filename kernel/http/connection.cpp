@@ -7,6 +7,8 @@
 #include <ctime>
 #include <utility>
 
+#include "http/counted_body.hpp"
+
 namespace hive::http {
 
 struct connection::read_done {
@@ -19,13 +21,6 @@ struct connection::read_done {
       throw;  // the loop reports it
     }
   }
-};
-
-// A body with the count of its bytes, which lives as long as anybody holds it.
-struct counted_body {
-  explicit counted_body(byte_share *of) : claim(of) {}
-  std::string bytes;
-  byte_claim claim;
 };
 
 connection::connection(server_core &core, loop_socket socket, std::string client_address, bool counted)
@@ -180,15 +175,15 @@ void connection::on_read(const boost::system::error_code &error, size_t n) {
   if (into_body && input_ == input::body) {
     decoder_.decode({body_->data() + body_size_, n});
     body_size_ += n;
-    await_input(body_deadline_ns());
+    if (!discard_body_) await_input(body_deadline_ns());
     if (decoder_.done()) finish_body();
-    else if (!count_body()) body_failed(body_error::over_budget);
+    else if (!discard_body_ && !count_body()) body_failed(body_error::over_budget);  // what is thrown away is nobody's to refuse
   } else if (!into_body) {  // else: the tail of a body that has failed already
     if (input_ == input::head && buffered() == 0) {
       head_began_ns_ = now_ns();
       await_input(head_began_ns_ + core_->limits.header_timeout_ns);
     }
-    if (input_ == input::body) await_input(body_deadline_ns());
+    if (input_ == input::body && !discard_body_) await_input(body_deadline_ns());
     in_end_ += n;
   }
   process();
@@ -340,7 +335,7 @@ void connection::finish_body() {
   body_claim_->set(body_size_);
   body_ptr body = std::move(body_);
   body_ = nullptr;
-  if (responder_) responder_->on_body(std::move(body));
+  if (serving_ && responder_) responder_->on_body(std::move(body));  // who has answered is there until the turn ends
 }
 
 void connection::body_failed(body_error why) {

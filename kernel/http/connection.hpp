@@ -87,6 +87,7 @@ class connection final : public exchange, private detail::hook {
   void end() override;
   void abort() override;
   void drop() override;
+  void fail() override { guard_exception(); }
   size_t unwritten() const override { return pending_payload_ + sending_payload_ - reported_payload_; }
 
  private:
@@ -181,7 +182,6 @@ class connection final : public exchange, private detail::hook {
   static constexpr size_t body_step = 64 * 1024;      // a body's memory is committed at most this far ahead of its bytes
   static constexpr uint64_t drain_bytes = 256 * 1024; // of an unread body, to keep a connection
   static constexpr uint64_t linger_bytes = 32ull << 20;
-  static constexpr uint64_t linger_ns = 5 * ns_per_s;
 
   server_core *core_;
   loop_socket socket_;

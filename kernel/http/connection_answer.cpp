@@ -4,10 +4,10 @@
 #include <sys/ioctl.h>
 #include <utility>
 
-#include "base/json_text.hpp"
 #include "base/text.hpp"
 #include "http/connection.hpp"
 #include "http/peer_limit.hpp"
+#include "http/token.hpp"
 
 namespace hive::http {
 
@@ -21,15 +21,6 @@ void append_name(std::string &out, std::string_view name) {
     const char c = out[at];
     if (word && c >= 'a' && c <= 'z') out[at] = static_cast<char>(c - 32);
     word = c == '-';
-  }
-}
-
-void append_value(std::string &out, std::string_view value) {
-  const size_t at = out.size();
-  out += value;
-  if (is_plain_json(value)) return;
-  for (size_t i = at; i < out.size(); ++i) {
-    if (out[i] == '\r' || out[i] == '\n' || out[i] == '\0') out[i] = ' ';
   }
 }
 
@@ -74,10 +65,10 @@ void connection::write_head(const response_head &answer, bool chunked, const siz
   out_ += reason_of(answer.status);
   out_ += "\r\n";
   for (const field &f : answer.fields) {
-    if (written_by_the_server(f.name)) continue;
+    if (!is_token(f.name) || written_by_the_server(f.name)) continue;
     append_name(out_, f.name);
     out_ += ": ";
-    append_value(out_, f.value);
+    append_field_value(out_, f.value);
     out_ += "\r\n";
   }
   out_ += added_fields_;
@@ -163,8 +154,7 @@ void connection::finish_answer() {
     if (body_can_be_discarded()) {
       input_ = input::body;
       discard_body_ = true;
-      begin_body();
-      await_input(now_ns() + linger_ns);
+      await_input(now_ns() + core_->limits.linger_ns);
     } else {
       close_after_ = true;
     }
@@ -301,7 +291,7 @@ void connection::start_linger() {
   socket_.shutdown(boost::asio::ip::tcp::socket::shutdown_send, ignored);
   input_ = input::linger;
   in_begin_ = in_end_ = 0;
-  await_input(now_ns() + linger_ns);
+  await_input(now_ns() + core_->limits.linger_ns);
   read_more();
 }
 

@@ -1,5 +1,6 @@
 #include "http/message.hpp"
 
+#include "base/json_text.hpp"
 #include "base/text.hpp"
 
 namespace hive::http {
@@ -15,6 +16,15 @@ bool is_json(std::string_view content_type) {
   constexpr std::string_view whole = "application/json", suffix = "+json";
   const std::string_view type = trim(content_type.substr(0, content_type.find(';')));
   return iequals(type, whole) || (type.size() > suffix.size() && iequals(type.substr(type.size() - suffix.size()), suffix));
+}
+
+void append_field_value(std::string &out, std::string_view value) {
+  const size_t at = out.size();
+  out += value;
+  if (is_plain_json(value)) return;
+  for (size_t i = at; i < out.size(); ++i) {
+    if (out[i] == '\r' || out[i] == '\n' || out[i] == '\0') out[i] = ' ';
+  }
 }
 
 std::string_view reason_of(int status) {

@@ -21,6 +21,9 @@ const field *find_field(std::span<const field> fields, std::string_view name);
 // Whether a value of Content-Type says JSON: application/json or TYPE/SUBTYPE+json, with or without parameters.
 bool is_json(std::string_view content_type);
 
+// Appends a field's value as it may stand in a head: what would end its line becomes a blank.
+void append_field_value(std::string &out, std::string_view value);
+
 struct request_head {
   std::string_view method;
   std::string_view target;  // origin form, as received
@@ -36,7 +39,8 @@ struct request_head {
 
 struct response_head {
   int status = 200;
-  std::span<const field> fields;  // no Content-Length, Transfer-Encoding, Connection, Date: the server writes those
+  std::span<const field> fields;  // no Content-Length, Transfer-Encoding, Connection, Date: the server writes those; what has no
+                                  // token for a name is left out
   bool until_close = false;       // of an answer that was received: nothing but the connection's end ends its body
   std::string_view date = {};     // likewise: its Date, from which a date in Retry-After counts
 };

@@ -24,6 +24,8 @@ struct server_limits {
   uint64_t idle_timeout_ns = 120 * ns_per_s;         // a kept connection with no request: closed
   uint64_t body_idle_timeout_ns = 30 * ns_per_s;     // between two reads of a body: 408, close
   uint64_t body_bytes_per_s = 0;                     // a body that is slower, a first body_idle_timeout apart: likewise; 0 = any speed
+  uint64_t linger_ns = 5 * ns_per_s;                 // after an answer: all that is left of its body, or of what a client still sends
+                                                     // on a connection that ends: closed
   uint64_t write_stall_timeout_ns = 60 * ns_per_s;   // unwritten bytes and the client takes none: gone (client_slow)
   size_t max_connections = 10'000;                   // accepting pauses beyond
   uint32_t max_requests = 0;                         // of one connection, which the last answer closes; 0 = any number
@@ -83,6 +85,9 @@ class exchange {
   virtual size_t unwritten() const = 0;            // payload bytes accepted and not yet taken by the socket
   // Gives the client up with what it has not taken, at the end of the turn: on_gone(client_slow) follows.
   virtual void drop() = 0;
+  // An exception came out of the responder where no call of the exchange's had led: 500 or a cut, as if one had. on_thrown comes from
+  // inside.
+  virtual void fail() = 0;
 
  protected:
   ~exchange() = default;

@@ -40,6 +40,10 @@ class script_service final : public service {
       x.add_fields("X-Added: yes\r\n");
       return x.respond({200, text}, "added");
     }
+    if (path == "/odd-names") {
+      const field odd[] = {{"X-A: 1\r\nX-Injected", "1"}, {"X-B\r\n\r\nX-Injected", "2"}, {"Content-Length ", "9"}, {"", "3"}, {"X-C", "4\r\nX-Injected: 5"}};
+      return x.respond({200, odd}, "odd");
+    }
     if (path == "/none") return x.respond({204, text}, "");
     if (path == "/throw") throw std::runtime_error("handler broke");
     if (path == "/throw-begun") {
@@ -50,7 +54,16 @@ class script_service final : public service {
       x.read_body(body_limit);
       return x.respond({200, text}, "early");
     }
-    if (path == "/echo" || path == "/hold-body") return x.read_body(body_limit);
+    if (path == "/echo") return x.read_body(body_limit);
+    if (path == "/hold-body") {
+      held[path] = &x;
+      thread_.note("reads " + path);
+      return x.read_body(body_limit);
+    }
+    if (path == "/answer-held") {
+      held.at("/hold-body")->respond({401, text}, "no");
+      return x.respond({200, text}, "done");
+    }
     if (path == "/stream" || path == "/cut" || path == "/stall") {
       x.begin({200, text});
       x.write("one ");

@@ -87,6 +87,22 @@ TEST_P(server_limits_test, a_body_that_only_trickles_is_refused) {
   EXPECT_THAT(fast.until("\r\n\r\n"), StartsWith("HTTP/1.1 200 ")) << "3,000 bytes, for longer than a read's limit";
 }
 
+// Naive variant: each byte gives what is left the time of a read of a body that somebody wants.
+TEST_P(server_limits_test, what_is_left_of_a_body_that_has_its_answer_has_one_limit_however_it_trickles) {
+  server_limits limits;
+  limits.linger_ns = 500 * ns_per_ms;
+  start(limits);
+  auto slow = connect();
+  slow.send(get("/refuse", "Content-Length: 1000\r\n", "POST"));
+  EXPECT_THAT(slow.until("\r\n\r\nno"), StartsWith("HTTP/1.1 401 "));
+  for (const uint64_t end = now_ns() + 10 * ns_per_s; !slow.ended() && now_ns() < end;) {
+    slow.send("x");
+    slow.receive(50);
+  }
+  EXPECT_TRUE(slow.ended());
+  EXPECT_EQ(counted(&server_counters::open, 0), 0u);
+}
+
 TEST_P(server_limits_test, a_connection_ends_with_the_last_request_it_may_have) {
   server_limits limits;
   limits.max_requests = 3;

@@ -134,6 +134,25 @@ TEST_F(server_memory_test, a_body_that_grows_over_the_budget_is_refused_unless_i
   EXPECT_TRUE(thread_.wait_for("body"));
 }
 
+// Naive variant: the rest is refused for want of memory, too. Nobody is left to answer, no timer runs: the connection stays for ever.
+TEST_F(server_memory_test, the_rest_of_a_body_that_has_its_answer_is_thrown_away_whatever_the_budget_says) {
+  start(mib);
+  auto c = connect();
+  c.send(post("/", 200 * kib) + std::string(100 * kib, 'x'));
+  ASSERT_TRUE(held_when([](uint64_t n) { return n >= 64 * kib; })) << "a read into the body is under way";
+  std::optional<byte_claim> others;
+  thread_.on_loop([&] {
+    service_.last->respond({401, {}}, "no key");
+    others.emplace(&*share_).set(2 * mib);
+  });
+  EXPECT_THAT(c.until("no key"), StartsWith("HTTP/1.1 401 "));
+  c.send("x");
+  c.send(std::string(100 * kib - 1, 'x') + "GET /hello HTTP/1.1\r\nHost: h\r\n\r\n");
+  EXPECT_THAT(c.until("hello"), HasSubstr("200 OK"));
+  EXPECT_EQ(thread_.count("body"), 0u);
+  thread_.on_loop([&] { others.reset(); });
+}
+
 TEST_F(server_memory_test, a_connection_that_waits_for_a_request_holds_nothing) {
   start(0);
   auto c = connect();

@@ -36,6 +36,8 @@ class incoming_stream final : public agent_stream, public sender, private loop_t
   void begin(const record &open);
   void on_record(const record &r);
   void cancelled(cause why, bool tell_router);   // CANCEL, or the link is gone
+  void listener_threw(const char *what);         // or whoever was called for it
+  void tell_cancelled(agent_stream_events *who, cause why);
   const receive_window &receive_credit() const { return receive_; }
 
  private:

@@ -1,8 +1,10 @@
 // Streams, agent side: the engine's bytes go straight into the link's frame while both windows are open; what a read
 // brought beyond that waits in the stream, and the handler is told to stop reading.
 #include <algorithm>
+#include <exception>
 
 #include "link/agent_impl.hpp"
+#include "link/notice.hpp"
 
 namespace hive::link {
 
@@ -51,8 +53,7 @@ void incoming_stream::on_body(const record &r) {
   if (!receive_.took(charge) || body_complete_) {
     auto *who = settled_ ? nullptr : listener_.get();
     reset(cause::protocol, "request body beyond its credit or its end", true, 0);
-    if (who) who->on_cancelled(cause::protocol);
-    return;
+    return tell_cancelled(who, cause::protocol);
   }
   body_complete_ = last;
   unconsumed_ += r.payload.size();
@@ -84,7 +85,7 @@ void incoming_stream::on_timer() {
   auto *who = settled_ ? nullptr : listener_.get();
   if (!settled_) settle();
   send_last(kind::reset, cause::client_slow, 0, "no credit for the agent's stream write timeout", 0);
-  if (who) who->on_cancelled(cause::client_slow);
+  tell_cancelled(who, cause::client_slow);
 }
 
 void incoming_stream::head(const http::response_head &h, bool streaming) {
@@ -232,7 +233,24 @@ void incoming_stream::cancelled(cause why, bool tell_router) {
   } else {
     leave_table();
   }
-  if (who) who->on_cancelled(why);
+  tell_cancelled(who, why);
+}
+
+// Whoever cancels has more to do than this stream.
+void incoming_stream::tell_cancelled(agent_stream_events *who, cause why) {
+  if (who == nullptr) return;
+  try {
+    who->on_cancelled(why);
+  } catch (const std::exception &e) {
+    note(level::error, std::string("exception while a request was cancelled: ") + e.what());
+  }
+}
+
+void incoming_stream::listener_threw(const char *what) {
+  note(level::error, std::string("exception while a request was handled, which ends: ") + what);
+  if (over_) return;
+  settle();
+  send_last(kind::reset, cause::agent_failed, 0, "an exception in the agent", 0);
 }
 
 void incoming_stream::on_record(const record &r) {
@@ -240,8 +258,7 @@ void incoming_stream::on_record(const record &r) {
     auto *who = settled_ ? nullptr : listener_.get();
     if (!settled_) settle();
     send_last(kind::reset, cause::protocol, 0, "records of the stream are missing", 0);
-    if (who) who->on_cancelled(cause::protocol);
-    return;
+    return tell_cancelled(who, cause::protocol);
   }
   switch (r.what) {
     case kind::body: return on_body(r);
@@ -266,13 +283,17 @@ void agent_router_link::impl::on_stream_record(agent_channel &c, const record &r
   }
   const bool mine = epoch_of(r.stream) == c.epoch;
   const auto it = mine ? c.streams.find(r.stream) : c.streams.end();
-  if (r.what == kind::open && mine && it == c.streams.end()) {
-    auto stream = std::make_unique<incoming_stream>(*this, c, r.stream, r.credit);
-    incoming_stream &s = *stream;
-    c.streams.emplace(r.stream, std::move(stream));
-    return s.begin(r);
+  const bool opens = r.what == kind::open && mine && it == c.streams.end();
+  if (!opens && it == c.streams.end()) return;
+  incoming_stream &s = opens ? *c.streams.emplace(r.stream, std::make_unique<incoming_stream>(*this, c, r.stream, r.credit)).first->second
+                             : *it->second;
+  // What a request brings up must not end the others of its link.
+  try {
+    if (opens) s.begin(r);
+    else s.on_record(r);
+  } catch (const std::exception &e) {
+    s.listener_threw(e.what());
   }
-  if (it != c.streams.end()) it->second->on_record(r);
 }
 
 void agent_router_link::impl::bury(agent_channel &c, uint64_t stream) {

@@ -26,6 +26,7 @@ class hub_stream final : public sender, private loop_timer {
  public:
   hub_stream(router_hub::impl &hub, hub_link &link, uint64_t id, const open_request &request, std::string meta,
              stream_events &events, std::unique_ptr<held> keep);
+  ~hub_stream() override;
 
   void begin();                                   // sends OPEN, or stands in line for it
   void open_handed_over(uint64_t now);            // the RTT clock starts
@@ -61,6 +62,10 @@ class hub_stream final : public sender, private loop_timer {
   void let_go();                                  // of the slot
   stream_failure failure(cause why, std::string message, bool reached_engine) const;
   void report(stream_failure f);
+  // Calls the owner, which may be null. No exception goes on from here: a transport would have to pass it on.
+  template <class F>
+  void tell(stream_events *owner, F &&f);
+  void owner_threw(stream_events &owner, const char *what);
 
   router_hub::impl &hub_;
   hub_link &link_;

@@ -1,9 +1,12 @@
 // Streams, router side. Whoever calls the owner's events here has put its own state in order before: the owner may
 // destroy its handle inside any of them.
 #include <algorithm>
+#include <exception>
 
 #include "http/answer_facts.hpp"
+#include "http/token.hpp"
 #include "link/hub_impl.hpp"
+#include "link/notice.hpp"
 
 namespace hive::link {
 
@@ -14,6 +17,33 @@ hub_stream::hub_stream(router_hub::impl &hub, hub_link &link, uint64_t id, const
   credit.start(link.body_window);
   receive_.start(hub.options.stream_window);
   if (held_) ++hub.counters.slots_held;
+}
+
+hub_stream::~hub_stream() {
+  if (handle) handle->stream = nullptr;
+}
+
+template <class F>
+void hub_stream::tell(stream_events *owner, F &&f) {
+  if (owner == nullptr) return;
+  try {
+    f(*owner);
+  } catch (const std::exception &e) {
+    owner_threw(*owner, e.what());
+  } catch (...) {
+    owner_threw(*owner, "no std::exception");
+  }
+}
+
+void hub_stream::owner_threw(stream_events &owner, const char *what) {
+  note(level::error, std::string("exception while an answer of an agent was handled, its request ends: ") + what);
+  if (handle) std::exchange(handle, nullptr)->stream = nullptr;
+  abandon(cause::superseded);
+  try {
+    owner.on_thrown();
+  } catch (const std::exception &e) {
+    note(level::error, std::string("exception while a request was ended after an exception: ") + e.what());
+  }
 }
 
 bool hub_stream::wants_turn() const {
@@ -136,7 +166,7 @@ stream_failure hub_stream::failure(cause why, std::string message, bool reached_
 
 void hub_stream::report(stream_failure f) {
   if (handle) std::exchange(handle, nullptr)->stream = nullptr;
-  if (auto *e = std::exchange(events_, nullptr)) e->on_failed(f);
+  tell(std::exchange(events_, nullptr), [&](stream_events &e) { e.on_failed(f); });
 }
 
 void hub_stream::give_up(kind tell, cause why, std::string message, bool reached_engine) {
@@ -220,12 +250,14 @@ void hub_stream::on_head(const record &r) {
   fields.clear();
   meta_reader reader(r.meta);
   std::string_view key, value;
-  while (reader.next(key, value)) fields.push_back({key, value});
+  // A name is whatever the agent writes: what is none is nobody's field, and would be a line of its own in the client's answer.
+  while (reader.next(key, value))
+    if (key.starts_with(':') || http::is_token(key)) fields.push_back({key, value});
   if (reader.bad() || r.aux < 100 || r.aux > 999) return give_up(kind::reset, cause::protocol, "a malformed HEAD", true);
   stream_head h{.status = static_cast<int>(r.aux), .fields = fields, .streaming = (r.flags & flag_streaming) != 0};
   h.rtt_ms = static_cast<double>(hub_.frame_ns - std::min(hub_.frame_ns, opened_ns_)) / ns_per_ms;
   if (h.streaming && hub_.options.slot_release_at_head) let_go();  // the agent counts the same way
-  if (events_) events_->on_head(h);
+  tell(events_, [&](stream_events &e) { e.on_head(h); });
 }
 
 void hub_stream::on_data(const record &r) {
@@ -239,7 +271,7 @@ void hub_stream::on_data(const record &r) {
     // What a short record was charged beyond its bytes buffers nothing here.
     if (charge > r.payload.size()) give_back(charge - static_cast<uint32_t>(r.payload.size()));
   }
-  if (events_ && !r.payload.empty()) events_->on_data(r.payload);
+  if (!r.payload.empty()) tell(events_, [&](stream_events &e) { e.on_data(r.payload); });
 }
 
 void hub_stream::finish(const record &r) {
@@ -261,7 +293,7 @@ void hub_stream::finish(const record &r) {
   if (late && held_) held_->late_usage(u);
   leave_tables();
   if (handle) std::exchange(handle, nullptr)->stream = nullptr;
-  if (auto *e = std::exchange(events_, nullptr)) e->on_end(u);
+  tell(std::exchange(events_, nullptr), [&](stream_events &e) { e.on_end(u); });
 }
 
 void hub_stream::on_refuse(const record &r) {

@@ -6,6 +6,7 @@
 
 #include <map>
 #include <set>
+#include <stdexcept>
 
 #include "link/agent_impl.hpp"
 #include "link/fake_transport_test.hpp"
@@ -92,6 +93,7 @@ class engine final : public agent_link_handler {
     ~request() override { e.live.erase(this); }
     void on_body(std::string_view part, bool last) override {
       body.append(part);
+      if (target == "/throws-at-body") throw std::runtime_error("the engine broke");
       if (target != "/hold-body") stream.body_consumed(part.size());
       if (last) complete = true;
       if (last && target == "/echo") {
@@ -140,6 +142,7 @@ class engine final : public agent_link_handler {
       return nullptr;
     }
     if (r.target == "/nobody") return nullptr;
+    if (r.target == "/throws-at-open") throw std::runtime_error("the engine broke");
     auto q = std::make_unique<request>(*this, s, r);
     if (r.target == "/accept") s.accept();
     if (r.target.starts_with("/send/")) {

@@ -10,6 +10,7 @@ void note(level l, std::string_view line) {
     case level::debug: log.debug(line); break;
     case level::info: log.info(line); break;
     case level::warning: log.warn(line); break;
+    case level::error: log.error(line); break;
   }
 }
 

@@ -5,7 +5,7 @@
 
 namespace hive::link {
 
-enum class level { debug, info, warning };
+enum class level { debug, info, warning, error };
 void note(level l, std::string_view line);
 
 }  // namespace hive::link

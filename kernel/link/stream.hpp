@@ -68,13 +68,16 @@ struct stream_failure {
   uint64_t retry_after_ms = 0;
 };
 
-// Router side. Exactly one of on_end, on_failed comes last, unless the stream object was destroyed before: then none.
+// Router side. Exactly one of on_end, on_failed comes last, unless the stream object was destroyed before: then none. An exception out of
+// one of them ends this stream and no other: on_thrown comes last then.
 class stream_events {
  public:
   virtual void on_head(const stream_head &) = 0;
   virtual void on_data(std::string_view) = 0;    // borrowed for the call; give back with router_stream::consumed
   virtual void on_end(const usage &) = 0;
   virtual void on_failed(const stream_failure &) = 0;
+  // One of the calls above threw, which is in the log: the agent hears that nobody wants the stream. The owner must still be there.
+  virtual void on_thrown() {}
   // Asked when no credit went back for hub_options::write_timeout_ns. True: the client's socket is timed by what it takes, so
   // the stream stays and the agent hears that it does.
   virtual bool client_is_timed() const { return false; }

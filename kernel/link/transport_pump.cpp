@@ -1,6 +1,7 @@
 #include "link/transport_pump.hpp"
 
 #include <cstring>
+#include <exception>
 
 #include "link/notice.hpp"
 #include "plugins/error_words.hpp"
@@ -14,6 +15,27 @@ status failed(hive_status code, const plugins::error_words &why, const std::stri
   return fail(plugins::code_of(code), doing + ": " + why.or_status(code));
 }
 
+void complain(const char *what) noexcept {
+  try {
+    note(level::error, std::string("exception while a transport told of a connection, which is closed: ") + what);
+  } catch (...) {  // not even a line of log can be written
+  }
+}
+
+// Whether it ended without an exception, which is in the log then.
+template <class F>
+bool runs_through(F &&f) noexcept {
+  try {
+    f();
+    return true;
+  } catch (const std::exception &e) {
+    complain(e.what());
+  } catch (...) {
+    complain("no std::exception");
+  }
+  return false;
+}
+
 }  // namespace
 
 transport_pump::transport_pump(loop &l, transport_ref t, transport_owner &owner, hive_peer mark)
@@ -25,18 +47,28 @@ transport_pump::transport_pump(loop &l, transport_ref t, transport_owner &owner,
     if (key) std::memcpy(k.data(), key, k.size());
     auto *p = static_cast<transport_pump *>(ctx);
     if ((peer & own_process_mark) != 0) return p->transport_.table->close_peer(p->transport_.self, peer, 0);
-    p->owner_.on_peer(peer | p->mark_, k, {address.ptr, address.len});
+    if (!runs_through([&] { p->owner_.on_peer(peer | p->mark_, k, {address.ptr, address.len}); })) p->owner_threw(peer);
   };
   events_.on_message = [](void *ctx, hive_peer peer, const hive_message *m) noexcept {
     auto *p = static_cast<transport_pump *>(ctx);
-    p->owner_.on_frame(peer | p->mark_, {reinterpret_cast<const char *>(m->bytes.ptr), m->bytes.len});
+    if (p->has_broken(peer)) return;
+    const std::string_view frame(reinterpret_cast<const char *>(m->bytes.ptr), m->bytes.len);
+    if (!runs_through([&] { p->owner_.on_frame(peer | p->mark_, frame); })) p->owner_threw(peer);
   };
   // FULL fails the link, so nobody waits to become writable.
   events_.on_writable = [](void *, hive_peer) noexcept {};
   events_.on_lost = [](void *ctx, hive_peer peer, int32_t reason, hive_str text) noexcept {
     auto *p = static_cast<transport_pump *>(ctx);
-    p->owner_.on_peer_lost(peer | p->mark_, reason, {text.ptr, text.len});
+    if (std::erase(p->broken_, peer) == 0) runs_through([&] { p->owner_.on_peer_lost(peer | p->mark_, reason, {text.ptr, text.len}); });
   };
+}
+
+void transport_pump::owner_threw(hive_peer peer) noexcept {
+  runs_through([&] {
+    broken_.push_back(peer);
+    owner_.on_peer_lost(peer | mark_, HIVE_LOST_CLOSED, "an exception in this program");
+  });
+  transport_.table->close_peer(transport_.self, peer, 0);
 }
 
 transport_pump::~transport_pump() { stop(0); }
@@ -140,6 +172,7 @@ void transport_pump::stop(uint32_t linger_ms) {
     descriptor_.reset();
   }
   transport_.table->stop(transport_.self, linger_ms);
+  broken_.clear();
 }
 
 }  // namespace hive::link

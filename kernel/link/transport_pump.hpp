@@ -1,13 +1,18 @@
 // Drives one transport instance from a loop: readiness of its descriptor, the host's request_pump, its own next wake-up,
 // all within a budget per turn. Everything belongs to the loop; events come only from inside a pump (and stop).
+//
+// A transport is C and passes no exception on. One that comes out of the owner while it hears of a peer is logged and costs that
+// connection: the owner hears that it is lost, and nothing of it any more.
 #pragma once
 
+#include <algorithm>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/loop.hpp"
 #include "base/status.hpp"
@@ -57,6 +62,8 @@ class transport_pump final : private turn_task, private loop_timer {
   void on_timer() override { pump(); }
   void pump();
   void pump_failed(hive_status code);
+  void owner_threw(hive_peer peer) noexcept;
+  bool has_broken(hive_peer peer) const { return !broken_.empty() && std::find(broken_.begin(), broken_.end(), peer) != broken_.end(); }
   void wait_readable();
 
   loop &loop_;
@@ -69,6 +76,7 @@ class transport_pump final : private turn_task, private loop_timer {
   bool started_ = false;
   bool waiting_ = false;
   bool pumping_ = false;
+  std::vector<hive_peer> broken_;  // the owner has heard that they are lost, the transport has yet to say so
   uint64_t failures_ = 0;         // of pump, in a row
   uint64_t next_complaint_ns_ = 0;
 };

@@ -67,6 +67,32 @@ def test_a_200_that_carries_an_error_is_a_failed_attempt(stack, engines):
     wait_for("everything is returned", lambda: at_rest(stack))
 
 
+def test_any_2xx_is_an_answer_of_the_routes_that_an_operator_allows(stack, engines):
+    """Engines take in a job with 201 or 202, or have nothing to say with 204. On the built-in routes only a 200 is an answer.
+
+    Naive variant: all but a 200 has failed, so that another engine is asked to do the same again.
+    """
+    asked, wire = [], [None]
+
+    def answer(chat):
+        asked.append(chat)
+        return chat.send(wire[0]) or True
+
+    fleet = [engines(answer), engines(answer)]
+    stack.start_router("--allow-route", "audio/speech")
+    agents = [stack.start_agent(e, identity=f"{i}.key") for i, e in enumerate(fleet)]
+    for n, (status, body) in enumerate([(b"201 Created", b'{"id":"job"}'), (b"202 Accepted", b"queued"), (b"204 No Content", b"")], 1):
+        wire[0] = whole(body, status) if body else b"HTTP/1.1 " + status + b"\r\n\r\n"
+        with Client(stack, path="/v1/audio/speech") as client:
+            assert client.until(lambda c: c.complete if body else b"\r\n\r\n" in c.raw)
+        assert (client.status, client.payload) == (int(status[:3]), body), client.raw
+        assert told(audit_of(stack, client), "completed", int(status[:3]), "") and len(asked) == n
+    assert all(blameless(stack, agent) for agent in agents)
+    with Client(stack) as client:
+        client.finish()
+    assert client.status == 502 and len(asked) == 5, "each was asked"
+
+
 def test_an_error_under_a_200_may_be_the_clients(stack, engines):
     """Then it is told once, with a status that says so, and nobody is blamed. Naive variant: every error is the engine's failure."""
     engine = engines(answers(whole(b'{"error":{"message":"temperature is too high","type":"BadRequestError","code":400}}')))

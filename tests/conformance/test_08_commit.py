@@ -2,6 +2,7 @@
 Retries are bounded for each model."""
 import json
 import threading
+import time
 
 import pytest
 
@@ -129,6 +130,29 @@ def test_after_content_a_failure_is_told_in_the_stream_and_nothing_is_repeated(s
             assert len(asked) == before + 1, where
             assert told(audit_of(stack, client), "engine_error", 200, "backend_error"), where
     assert outcome(stack, "engine_error") == 2 * len(CONTENT)
+    wait_for("everything is returned", lambda: at_rest(stack))
+
+
+def test_a_retry_has_the_requests_deadline_and_not_that_of_the_stream_that_failed(stack, engines):
+    """A stream begins and fails before its content; the next engine says nothing. The client hears of it at the request's deadline.
+
+    Naive variant: the head has set the stream's deadline, and whoever is asked next has that: here a minute instead of two seconds.
+    """
+    asked = []
+
+    def answer(chat):
+        asked.append(chat)
+        return streams(ROLE, ERROR)(chat) if len(asked) == 1 else chat.wait_gone()
+
+    stack.start_router("--request-timeout", "2s", "--stream-timeout", "60s")
+    for i in range(2):
+        stack.start_agent(engines(answer), identity=f"{i}.key")
+    begin = time.monotonic()
+    with Client(stack, stream=True) as client:
+        client.finish()
+    assert client.status == 504 and time.monotonic() < begin + 10, client.raw
+    assert told(audit_of(stack, client), "deadline", 504, "request_timeout") and len(asked) == 2
+    wait_for("the second engine's request ends", lambda: asked[1].gone)
     wait_for("everything is returned", lambda: at_rest(stack))
 
 

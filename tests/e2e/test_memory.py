@@ -71,14 +71,15 @@ def ended(stack, outcome):
 
 def test_over_its_budget_the_router_refuses_unread_what_it_refuses_and_serves_the_rest(stack):
     """Naive variant: bodies are read first and counted afterwards; the refusal comes after `100 Continue`; a chunked body, whose length
-    nobody told, is never counted; `/health` needs memory, too.
+    nobody told, is never counted, nor is that of a stream, which the router writes its question for usage into; `/health` needs memory,
+    too.
     """
     start(stack, "--memory-budget", "11MiB", "--max-request-bytes", "10MiB")
     stack.engine.faults(hang=True)
     holders = []
-    for _ in range(2):  # 2 x 4 MiB that an engine has and does not answer
+    for stream in (False, True):  # 2 x 4 MiB that an engine has and does not answer
         s = connect(stack)
-        body = body_of(4 * MIB)
+        body = body_of(4 * MIB, stream=stream)
         s.sendall(post(len(body)) + body)
         holders.append(s)
     wait_for("both are held", lambda: held(stack) > 7.9 * MIB)  # a loop tells its part in steps of 64 KiB

@@ -47,7 +47,7 @@ void request(std::string_view text) {
   const std::string_view body(padded.data(), text.size());
   gateway::request_scan before, after;
   if (scanner.scan(body, before)) return;
-  const http::body_ptr asked = gateway::with_usage_asked(body, before);
+  const http::body_ptr asked = gateway::with_usage_asked(body, before, nullptr);
   if (!asked) return;
   must(before.stream && !before.include_usage, "only a stream that does not ask itself");
   must(asked->size() > body.size() && asked->capacity() >= asked->size() + http::body_padding, "a body like any other");
