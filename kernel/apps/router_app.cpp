@@ -15,6 +15,7 @@
 #include "apps/provider_settings.hpp"
 #include "apps/program.hpp"
 #include "apps/router_unit.hpp"
+#include "base/host_text.hpp"
 #include "link/auth.hpp"
 #include "observe/log.hpp"
 #include "tenancy/admission_terms.hpp"
@@ -287,7 +288,7 @@ status router_app::start_units() {
   config::address http = settings_.http;
   const bool open = access_->keys()->mode() == tenancy::auth_mode::none;
   if (open && !settings_.http_given) http.host = "127.0.0.1";
-  if (open && http.host != "127.0.0.1" && http.host != "::1")
+  if (open && !is_loopback(http.host))
     observe::log("auth").warn("{} is open to everybody who reaches it: no client needs a key (set --auth-config-file)", http.text());
   std::vector<hub_place> places;
   std::vector<embedded_place> inside;
