@@ -6,6 +6,7 @@
 #include "base/text.hpp"
 #include "gateway/auth_throttle.hpp"
 #include "gateway/key_rules.hpp"
+#include "gateway/relay.hpp"
 #include "gateway/request_material.hpp"
 #include "tenancy/credential.hpp"
 
