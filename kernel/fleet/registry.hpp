@@ -36,6 +36,7 @@ struct registry_settings {
   uint64_t slow_start_ns = 0;                        // in which a new agent gets its slots; 0 = at once
   size_t names_per_agent = 64;                       // signal names one agent may publish
   size_t models = 16384;                             // pools; what agents offer beyond it is not served
+  bool operator==(const registry_settings &) const = default;
 };
 
 // What the registry asks of the hubs. Any thread; the calls only queue work for the worker's loop.

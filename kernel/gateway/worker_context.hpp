@@ -44,6 +44,7 @@ struct gateway_options {
   bool expose_routing = false;                   // answers say who served them
   bool admin_apart = false;                      // /admin has a listener of its own
   size_t pressed_stream_bytes = 64 * 1024;       // what one answer may hold while the byte budget is exceeded
+  bool operator==(const gateway_options &) const = default;
 };
 
 // The relays of one worker, in the order in which they began.
