@@ -198,12 +198,12 @@ void worker::take(http::exchange &exchange, part which) {
   if (r.kind != route_kind::health && r.kind != route_kind::ready && r.kind != route_kind::admin) {
     if (const uint64_t wait_s = wait_after_failures(context_, exchange))
       return refuse(exchange, r.label, request_id, speaks, too_many_failures(wait_s));
-    tenancy::admission admitted = keys_->admit(exchange.head().fields, unix_ms());
-    if (!admitted.who) {
-      if (admitted.looked_up) count_failure(context_, exchange);
-      return refuse(exchange, r.label, request_id, speaks, unauthorized(admitted.why), {}, nullptr, admitted.why);
+    tenancy::identified caller = keys_->identify(exchange.head().fields, unix_ms());
+    if (!caller.who) {
+      if (caller.looked_up) count_failure(context_, exchange);
+      return refuse(exchange, r.label, request_id, speaks, unauthorized(caller.why), {}, nullptr, caller.why);
     }
-    who = std::move(admitted.who);
+    who = std::move(caller.who);
   }
   switch (r.kind) {
     case route_kind::health: return answer(exchange, r.label, request_id, 200, "{\"status\":\"ok\"}", "");
