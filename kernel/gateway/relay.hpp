@@ -77,7 +77,7 @@ class relay final : public http::responder,
   // loop_timer: the deadline
   void on_timer() override;
 
-  bool pressed() const { return context_.memory != nullptr && context_.memory->budget().over(); }
+  bool short_of_memory() const { return context_.memory != nullptr && context_.memory->budget().over(); }
   void hold(std::string_view bytes);
   void let_go();
   void give_credit();

@@ -259,7 +259,7 @@ void worker::shut_down() {
 
 void worker::relieve() {
   relay *largest = nullptr;
-  size_t most = context_.options.pressed_stream_bytes;
+  size_t most = context_.options.short_stream_bytes;
   for (detail::hook *h = live_.next; h != &live_; h = h->next) {
     relay &one = relay::of(*h);
     if (one.over() || one.unsent() <= most) continue;

@@ -43,7 +43,7 @@ struct gateway_options {
   const model_names *names = nullptr;            // aliases; null: none
   bool expose_routing = false;                   // answers say who served them
   bool admin_apart = false;                      // /admin has a listener of its own
-  size_t pressed_stream_bytes = 64 * 1024;       // what one answer may hold while the byte budget is exceeded
+  size_t short_stream_bytes = 64 * 1024;         // what one answer may hold while the byte budget is exceeded
   bool operator==(const gateway_options &) const = default;
 };
 
