@@ -204,7 +204,7 @@ void api::show_agent(const call &c) const {
 }
 
 void api::drain_agent(const call &c, bool on) {
-  if (!on_.fleet.set_aside(c.argument, on)) return c.missing("no such agent");
+  if (!on_.fleet.set_operator_drain(c.argument, on)) return c.missing("no such agent");
   observe::log("api").info("{} {} the drain of agent {}", c.request.asked_by(), on ? "asks for" : "calls back", c.argument);
   const auto a = on_.fleet.find(c.argument);
   if (!a) return c.ok("{\"peer_id\":" + gateway::json_quote(c.argument) + "}");
