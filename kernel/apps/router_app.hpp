@@ -118,7 +118,7 @@ class router_app {
   gateway::gateway_options gateway_options_;
   gateway::trusted_proxies proxies_;
   std::unique_ptr<http_edge> edge_;
-  std::unique_ptr<gateway::auth_throttle> guesses_;
+  std::unique_ptr<gateway::auth_throttle> auth_throttle_;
   std::shared_ptr<const providers::provider_set> providers_;
   gateway::model_names names_;
   std::unique_ptr<gateway::models_view> models_;

@@ -110,7 +110,7 @@ status router_app::make_routing() {
 
 // Which requests of clients get in, and what all workers share of them.
 void router_app::make_admission() {
-  guesses_ = std::make_unique<gateway::auth_throttle>(static_cast<uint64_t>(settings_.auth_failures));
+  auth_throttle_ = std::make_unique<gateway::auth_throttle>(static_cast<uint64_t>(settings_.auth_failures));
   admission_ = std::make_unique<tenancy::admission_control>(admission_settings_of(settings_), clock_);
   open_quotas(access_->keys());
   forwards_ = std::make_unique<gateway::forward_line>(static_cast<size_t>(settings_.max_concurrent),
@@ -281,7 +281,7 @@ status router_app::start_units() {
                                           .proxies = proxies_,
                                           .memory = &u->memory,
                                           .providers = u->providers.get(),
-                                          .guesses = guesses_.get(),
+                                          .throttle = auth_throttle_.get(),
                                           .admission = admission_.get(),
                                           .tokens = &tokens_,
                                           .quotas = quotas_.get()};

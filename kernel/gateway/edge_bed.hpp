@@ -136,7 +136,7 @@ class edge_bed {
     std::vector<tenancy::client_key> keys(1);
     keys[0].hash = sha256(client_secret);
     keys[0].tenant = "edge";
-    context.guesses = &*guesses;
+    context.throttle = &*throttle;
     context.quotas = &quotas;
     start_agent();
     gateway.emplace(context, models, admin, ready, tenancy::keyring::of(std::move(keys)));
@@ -199,7 +199,7 @@ class edge_bed {
   void forget() {
     records.all.clear();
     records.started = 0;
-    guesses.emplace(5);
+    throttle.emplace(5);
   }
 
  private:
@@ -259,7 +259,7 @@ class edge_bed {
   gateway_options options;
   trusted_proxies proxies;
   forward_line forwards{50, 100};
-  std::optional<auth_throttle> guesses{5};
+  std::optional<auth_throttle> throttle{5};
   tenancy::quota_book quotas{{}, clock};
   worker_context context{home, nullptr, router, forwards, records, stages, options, proxies};
   std::optional<worker> gateway;

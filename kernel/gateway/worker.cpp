@@ -16,11 +16,11 @@ namespace {
 
 uint64_t wait_after_failures(const worker_context &c, const http::exchange &e) {
   const uint64_t now = now_ns();
-  return c.guesses == nullptr || c.guesses->nobody_waits(now) ? 0 : c.guesses->wait_s(client_of(c, e), now);
+  return c.throttle == nullptr || c.throttle->nobody_waits(now) ? 0 : c.throttle->wait_s(client_of(c, e), now);
 }
 
 void count_failure(const worker_context &c, const http::exchange &e) {
-  if (c.guesses != nullptr) c.guesses->failed(client_of(c, e), now_ns());
+  if (c.throttle != nullptr) c.throttle->failed(client_of(c, e), now_ns());
 }
 
 // Nothing is left to do for an answer that was complete at once.

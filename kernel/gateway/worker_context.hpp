@@ -65,7 +65,7 @@ struct worker_context {
   request_scanner *scanner = nullptr;      // the worker's parser; set by the worker, as is what follows
   relay_list *live = nullptr;
   const models_view *models = nullptr;
-  auth_throttle *guesses = nullptr;        // null: nobody is held back; of all workers
+  auth_throttle *throttle = nullptr;       // null: nobody is held back; of all workers
   tenancy::admission_control *admission = nullptr;  // null: everybody is let in
   tenancy::token_estimator *tokens = nullptr;       // null: nothing is learned
   tenancy::quota_book *quotas = nullptr;            // null: no key has limits
