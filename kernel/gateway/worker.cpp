@@ -138,6 +138,7 @@ class admin_relay final : public http::responder, private loop_timer {
     r.method = request_.method;
     r.route = route;
     r.started_as = "/admin";
+    r.at = surface::admin;
     r.client = request_.client;
     r.tenant = opened_ && how != ended::rejected_auth ? "admin" : "";
     r.status = status;
