@@ -1,4 +1,4 @@
-// The admin API's routes that end what an agent has: kick (it may come back) and revoke (it may not, until it is called back).
+// The admin API's routes that end what an agent has: kick (it may come back) and revoke (it may not, until that is taken back).
 // Control thread.
 #pragma once
 

@@ -24,78 +24,85 @@ using gateway::admin_request;
 
 namespace {
 
-enum class page {
-  none, health, routing_table, agents, agent, drain, undrain, models, model, storage, plugins, plugin, reset, explain, policy, policies,
-  named_policy, keys, keys_version, keys_replace, key, revoked_agents, kick, revoked
-};
-
-struct admin_route {
-  std::string_view method, path, label;
-  page what;
-  bool rest = false;
-  std::string_view tail = {};  // behind the argument
-  bool empty = false;          // the argument may be, to be refused by its owner
-};
-
 constexpr std::string_view keys_replace_path = "/admin/api-keys/replace";
 constexpr uint64_t usual_body_bytes = 1 << 20, replace_body_bytes = 16 << 20;
 
-constexpr admin_route table[] = {
-    {"GET", "/admin/health", "/admin/health", page::health},
-    {"GET", "/admin/routing-table", "/admin/routing-table", page::routing_table},
-    {"GET", "/admin/agents", "/admin/agents", page::agents},
-    {"GET", "/admin/agents/revoked", "/admin/agents/revoked", page::revoked_agents},
-    {"POST", "/admin/agents/", "/admin/agents/:peer_id/kick", page::kick, true, "/kick"},
-    {"PUT", "/admin/agents/", "/admin/agents/:peer_id/revoked", page::revoked, true, "/revoked"},
-    {"DELETE", "/admin/agents/", "/admin/agents/:peer_id/revoked", page::revoked, true, "/revoked"},
-    {"POST", "/admin/agents/", "/admin/agents/:peer_id/drain", page::drain, true, "/drain"},
-    {"DELETE", "/admin/agents/", "/admin/agents/:peer_id/drain", page::undrain, true, "/drain"},
-    {"GET", "/admin/agents/", "/admin/agents/:peer_id", page::agent, true},
-    {"GET", "/admin/models", "/admin/models", page::models},
-    {"GET", "/admin/models/", "/admin/models/*model", page::model, true},
-    {"GET", "/admin/storage", "/admin/storage", page::storage},
-    {"GET", "/admin/plugins", "/admin/plugins", page::plugins},
-    {"GET", "/admin/plugins/", "/admin/plugins/:name", page::plugin, true},
-    {"POST", "/admin/metrics/reset", "/admin/metrics/reset", page::reset},
-    {"POST", "/admin/explain", "/admin/explain", page::explain},
-    {"GET", "/admin/policy", "/admin/policy", page::policy},
-    {"PUT", "/admin/policy", "/admin/policy", page::policy},
-    {"DELETE", "/admin/policy", "/admin/policy", page::policy},
-    {"GET", "/admin/policy/models", "/admin/policy/models", page::policies},
-    {"GET", "/admin/policy/models/", "/admin/policy/models/*name", page::named_policy, true},
-    {"PUT", "/admin/policy/models/", "/admin/policy/models/*name", page::named_policy, true, {}, true},
-    {"DELETE", "/admin/policy/models/", "/admin/policy/models/*name", page::named_policy, true, {}, true},
-    {"GET", "/admin/api-keys", "/admin/api-keys", page::keys},
-    {"GET", "/admin/api-keys/version", "/admin/api-keys/version", page::keys_version},
-    {"POST", keys_replace_path, keys_replace_path, page::keys_replace},
-    {"GET", "/admin/api-keys/", "/admin/api-keys/:id", page::key, true},
-    {"PUT", "/admin/api-keys/", "/admin/api-keys/:id", page::key, true},
-    {"DELETE", "/admin/api-keys/", "/admin/api-keys/:id", page::key, true},
-};
-
-admin_answer make(int status, std::string body, std::string_view label) {
+admin_answer make(int status, std::string body) {
   admin_answer a;
   a.status = status;
   a.body = std::move(body);
-  a.route = label;
   return a;
-}
-
-admin_answer refused(int status, std::string_view words, std::string_view label) {
-  admin_answer a = refusal(status, words);
-  a.route = label;
-  return a;
-}
-
-// The argument of a path that this route answers.
-std::optional<std::string_view> argument_of(const admin_route &r, std::string_view path) {
-  if (!r.rest) return path == r.path ? std::optional(std::string_view()) : std::nullopt;
-  if (path.size() + (r.empty ? 1 : 0) <= r.path.size() + r.tail.size() || !path.starts_with(r.path) || !path.ends_with(r.tail)) return {};
-  path.remove_suffix(r.tail.size());
-  return path.substr(r.path.size());
 }
 
 }  // namespace
+
+struct api::call {
+  const admin_request &request;
+  const std::string &argument;   // of the path, decoded
+  const reply_fn &reply;         // fills the label: whoever answers knows nothing of the table
+
+  void ok(std::string body) const { reply(make(200, std::move(body))); }
+  void missing(std::string_view words) const { reply(refusal(404, words)); }
+};
+
+struct api::row {
+  std::string_view method, path, label;
+  void (*serve)(api &, const call &);
+  bool rest = false;           // an argument stands behind the path
+  std::string_view tail = {};  // behind the argument
+  bool empty = false;          // the argument may be, to be refused by its owner
+
+  // The argument of a path that this route answers.
+  std::optional<std::string_view> argument_of(std::string_view asked) const {
+    if (!rest) return asked == path ? std::optional(std::string_view()) : std::nullopt;
+    if (asked.size() + (empty ? 1 : 0) <= path.size() + tail.size() || !asked.starts_with(path) || !asked.ends_with(tail)) return {};
+    asked.remove_suffix(tail.size());
+    return asked.substr(path.size());
+  }
+};
+
+// What is more special stands before what is more general.
+std::span<const api::row> api::table() {
+  constexpr auto agents = [](api &a, const call &c) { c.ok(json::serialize(routing_table(a.on_.fleet))); };
+  constexpr auto revoked = [](api &a, const call &c) { a.agents_.revoked(c.request, c.argument, c.reply); };
+  constexpr auto global_policy = [](api &a, const call &c) { a.policies_.global(c.request, c.reply); };
+  constexpr auto named_policy = [](api &a, const call &c) { a.policies_.named(c.request, c.argument, c.reply); };
+  constexpr auto one_key = [](api &a, const call &c) { a.client_keys_.one(c.request, c.argument, c.reply); };
+  static constexpr row rows[] = {
+      {"GET", "/admin/health", "/admin/health", [](api &a, const call &c) { c.ok(a.health()); }},
+      {"GET", "/admin/routing-table", "/admin/routing-table", agents},
+      {"GET", "/admin/agents", "/admin/agents", agents},
+      {"GET", "/admin/agents/revoked", "/admin/agents/revoked", [](api &a, const call &c) { a.agents_.list_revoked(c.reply); }},
+      {"POST", "/admin/agents/", "/admin/agents/:peer_id/kick",
+       [](api &a, const call &c) { a.agents_.kick(c.request, c.argument, c.reply); }, true, "/kick"},
+      {"PUT", "/admin/agents/", "/admin/agents/:peer_id/revoked", revoked, true, "/revoked"},
+      {"DELETE", "/admin/agents/", "/admin/agents/:peer_id/revoked", revoked, true, "/revoked"},
+      {"POST", "/admin/agents/", "/admin/agents/:peer_id/drain", [](api &a, const call &c) { a.drain_agent(c, true); }, true, "/drain"},
+      {"DELETE", "/admin/agents/", "/admin/agents/:peer_id/drain", [](api &a, const call &c) { a.drain_agent(c, false); }, true, "/drain"},
+      {"GET", "/admin/agents/", "/admin/agents/:peer_id", [](api &a, const call &c) { a.show_agent(c); }, true},
+      {"GET", "/admin/models", "/admin/models", [](api &a, const call &c) { c.ok(gateway::models_view(a.on_.fleet).list(nullptr, false)); }},
+      {"GET", "/admin/models/", "/admin/models/*model", [](api &a, const call &c) { a.show_model(c); }, true},
+      {"GET", "/admin/storage", "/admin/storage", [](api &a, const call &c) { a.storage_stats(c.reply); }},
+      {"GET", "/admin/plugins", "/admin/plugins", [](api &a, const call &c) { c.ok(json::serialize(plugins::report(a.on_.plugins))); }},
+      {"GET", "/admin/plugins/", "/admin/plugins/:name", [](api &a, const call &c) { a.show_plugin(c); }, true},
+      {"POST", "/admin/metrics/reset", "/admin/metrics/reset", [](api &a, const call &c) { a.reset(c.reply); }},
+      {"POST", "/admin/explain", "/admin/explain", [](api &a, const call &c) { c.reply(a.explain_.answer(c.request)); }},
+      {"GET", "/admin/policy", "/admin/policy", global_policy},
+      {"PUT", "/admin/policy", "/admin/policy", global_policy},
+      {"DELETE", "/admin/policy", "/admin/policy", global_policy},
+      {"GET", "/admin/policy/models", "/admin/policy/models", [](api &a, const call &c) { a.policies_.list(c.reply); }},
+      {"GET", "/admin/policy/models/", "/admin/policy/models/*name", named_policy, true},
+      {"PUT", "/admin/policy/models/", "/admin/policy/models/*name", named_policy, true, {}, true},
+      {"DELETE", "/admin/policy/models/", "/admin/policy/models/*name", named_policy, true, {}, true},
+      {"GET", "/admin/api-keys", "/admin/api-keys", [](api &a, const call &c) { a.client_keys_.list(c.reply); }},
+      {"GET", "/admin/api-keys/version", "/admin/api-keys/version", [](api &a, const call &c) { a.client_keys_.version(c.reply); }},
+      {"POST", keys_replace_path, keys_replace_path, [](api &a, const call &c) { a.client_keys_.replace(c.request, c.reply); }},
+      {"GET", "/admin/api-keys/", "/admin/api-keys/:id", one_key, true},
+      {"PUT", "/admin/api-keys/", "/admin/api-keys/:id", one_key, true},
+      {"DELETE", "/admin/api-keys/", "/admin/api-keys/:id", one_key, true},
+  };
+  return rows;
+}
 
 api::api(const api_options &options, api_subjects subjects)
     : options_(options), on_(subjects), policies_(subjects.policies),
@@ -143,106 +150,79 @@ std::optional<gateway::admin_caller> api::opens(const std::string &header) const
   return gateway::admin_caller{found->id, found->read_only};
 }
 
-void api::answer(const admin_request &request, const reply_fn &reply, bool opened, const secret_test &secret) {
-  const admin_route *found = nullptr;
-  std::string argument, allow;
-  std::string_view label;  // of the first path that fits; what is more special stands before what is more general
-  for (const admin_route &r : table) {
-    const auto rest = argument_of(r, request.path);
+struct api::matched {
+  const row *found = nullptr;
+  std::string argument;
+  std::string allow;   // the methods of that path, when none of them is the request's; empty: there is no such path
+};
+
+api::matched api::match(std::string_view method, std::string_view path) {
+  matched out;
+  std::string_view label;  // of the first path that fits
+  for (const row &r : table()) {
+    const auto rest = r.argument_of(path);
     if (!rest || (!label.empty() && r.label != label)) continue;
     label = r.label;
-    if (r.method == request.method || (r.method == "GET" && request.method == "HEAD")) {
-      found = &r;
-      argument = gateway::percent_decode(*rest);
-      break;
+    if (r.method == method || (r.method == "GET" && method == "HEAD")) {
+      out.found = &r;
+      out.argument = gateway::percent_decode(*rest);
+      return out;
     }
-    allow += (allow.empty() ? "" : ", ") + std::string(r.method == "GET" ? "GET, HEAD" : r.method);
+    out.allow += (out.allow.empty() ? "" : ", ") + std::string(r.method == "GET" ? "GET, HEAD" : r.method);
   }
-  if (found == nullptr && allow.empty()) return reply(refused(404, "no such admin route", "unmatched"));
-  if (!opened) {
-    gateway::api_error error = gateway::make_error("unauthorized", "unauthorized");
-    admin_answer a = make(401, gateway::error_body(error, gateway::dialect::openai, request.request_id), found ? found->label : "unmatched");
-    a.fields.emplace_back("WWW-Authenticate", "Bearer realm=\"hivenet-router\"");
-    return reply(std::move(a));
-  }
-  if (found == nullptr) {
-    admin_answer a = refused(405, "this path answers to " + allow, "unmatched");
-    a.fields.emplace_back("Allow", allow);
-    return reply(std::move(a));
-  }
-  if (request.caller.read_only && changes(request))
-    return reply(refused(403, "this admin key may only read", found->label));
-  // Before anything stores it or tells of it.
-  if (secret && !argument.empty() && secret(argument))
-    return reply(refused(400, "that is a key and no name; exchange it: it stood in a path", found->label));
-  const auto ok = [&](std::string body) { reply(make(200, std::move(body), found->label)); };
-  const auto missing = [&](std::string_view words) { reply(refused(404, words, found->label)); };
-  // For answers of parts that know nothing of the table.
-  const reply_fn labelled = [reply, label = found->label](admin_answer a) {
+  return out;
+}
+
+void api::answer(const admin_request &request, const reply_fn &reply, bool opened, const secret_test &secret) {
+  const matched at = match(request.method, request.path);
+  const reply_fn labelled = [reply, label = at.found ? at.found->label : std::string_view("unmatched")](admin_answer a) {
     a.route = label;
     reply(std::move(a));
   };
-  switch (found->what) {
-    case page::health: return ok(health());
-    case page::routing_table:
-    case page::agents: return ok(json::serialize(routing_table(on_.fleet)));
-    case page::agent: {
-      const auto a = on_.fleet.find(argument);
-      if (!a) return missing("no such agent");
-      return ok(json::serialize(routing_table_row(on_.fleet, *a)));
-    }
-    case page::drain:
-    case page::undrain: {
-      if (!on_.fleet.set_aside(argument, found->what == page::drain)) return missing("no such agent");
-      observe::log("api").info("{} {} the drain of agent {}", request.asked_by(), found->what == page::drain ? "asks for" : "calls back", argument);
-      const auto a = on_.fleet.find(argument);
-      if (!a) return ok("{\"peer_id\":" + gateway::json_quote(argument) + "}");
-      return ok(json::serialize(routing_table_row(on_.fleet, *a)));
-    }
-    case page::models: return ok(gateway::models_view(on_.fleet).list(nullptr, false));
-    case page::model: {
-      const std::string body = gateway::models_view(on_.fleet).detail(argument, nullptr, false);
-      if (!body.empty()) return ok(body);
-      return reply(make(404, gateway::error_body(gateway::make_error("model_not_found", "model not found"), gateway::dialect::openai,
-                                                 request.request_id), found->label));
-    }
-    case page::storage: return storage_stats(labelled);
-    case page::plugins: return ok(json::serialize(plugins::report(on_.plugins)));
-    case page::plugin: {
-      const json::value one = plugins::report(on_.plugins, argument);
-      if (one.is_null()) return missing("no such plugin");
-      return ok(json::serialize(one));
-    }
-    case page::reset: return reset(labelled);
-    case page::explain: {
-      return labelled(explain_.answer(request));
-    }
-    case page::revoked_agents:
-    case page::kick:
-    case page::revoked: {
-      if (found->what == page::kick) return agents_.kick(request, argument, labelled);
-      if (found->what == page::revoked) return agents_.revoked(request, argument, labelled);
-      return agents_.list_revoked(labelled);
-    }
-    case page::policy:
-    case page::policies:
-    case page::named_policy: {
-      if (found->what == page::policy) return policies_.global(request, labelled);
-      if (found->what == page::policies) return policies_.list(labelled);
-      return policies_.named(request, argument, labelled);
-    }
-    case page::keys:
-    case page::keys_version:
-    case page::keys_replace:
-    case page::key: {
-      if (found->what == page::keys) return client_keys_.list(labelled);
-      if (found->what == page::keys_version) return client_keys_.version(labelled);
-      if (found->what == page::keys_replace) return client_keys_.replace(request, labelled);
-      return client_keys_.one(request, argument, labelled);
-    }
-    case page::none: break;
+  if (at.found == nullptr && at.allow.empty()) return labelled(refusal(404, "no such admin route"));
+  if (!opened) {
+    gateway::api_error error = gateway::make_error("unauthorized", "unauthorized");
+    admin_answer a = make(401, gateway::error_body(error, gateway::dialect::openai, request.request_id));
+    a.fields.emplace_back("WWW-Authenticate", "Bearer realm=\"hivenet-router\"");
+    return labelled(std::move(a));
   }
-  missing("no such admin route");
+  if (at.found == nullptr) {
+    admin_answer a = refusal(405, "this path answers to " + at.allow);
+    a.fields.emplace_back("Allow", at.allow);
+    return labelled(std::move(a));
+  }
+  if (request.caller.read_only && changes(request)) return labelled(refusal(403, "this admin key may only read"));
+  // Before anything stores it or tells of it.
+  if (secret && !at.argument.empty() && secret(at.argument))
+    return labelled(refusal(400, "that is a key and no name; exchange it: it stood in a path"));
+  at.found->serve(*this, {request, at.argument, labelled});
+}
+
+void api::show_agent(const call &c) const {
+  const auto a = on_.fleet.find(c.argument);
+  if (!a) return c.missing("no such agent");
+  c.ok(json::serialize(routing_table_row(on_.fleet, *a)));
+}
+
+void api::drain_agent(const call &c, bool on) {
+  if (!on_.fleet.set_operator_drain(c.argument, on)) return c.missing("no such agent");
+  observe::log("api").info("{} {} the drain of agent {}", c.request.asked_by(), on ? "asks for" : "calls back", c.argument);
+  const auto a = on_.fleet.find(c.argument);
+  if (!a) return c.ok("{\"peer_id\":" + gateway::json_quote(c.argument) + "}");
+  c.ok(json::serialize(routing_table_row(on_.fleet, *a)));
+}
+
+void api::show_model(const call &c) const {
+  std::string body = gateway::models_view(on_.fleet).detail(c.argument, nullptr, false);
+  if (!body.empty()) return c.ok(std::move(body));
+  const gateway::api_error error = gateway::make_error("model_not_found", "model not found");
+  c.reply(make(404, gateway::error_body(error, gateway::dialect::openai, c.request.request_id)));
+}
+
+void api::show_plugin(const call &c) const {
+  const json::value one = plugins::report(on_.plugins, c.argument);
+  if (one.is_null()) return c.missing("no such plugin");
+  c.ok(json::serialize(one));
 }
 
 std::string api::health() const {
@@ -284,7 +264,7 @@ void api::storage_stats(reply_fn reply) const {
     });
     const auto stats = store.stats();
     if (!scanned || !stats)
-      return reply(refused(stats ? 500 : 501, stats ? scanned.text() : "storage stats not available for this backend", ""));
+      return reply(refusal(stats ? 500 : 501, stats ? scanned.text() : "storage stats not available for this backend"));
     json::object o;
     o["backend"] = backend;
     o["mem_db"] = json::object{{"metadata_count", agents},
@@ -301,15 +281,15 @@ void api::storage_stats(reply_fn reply) const {
                                 {"expired_total", stats->expired_total}};
     o["gc_interval"] = period;
     o["last_gc_at"] = stats->last_sweep_unix_ms == 0 ? std::string("never") : rfc3339_ms(stats->last_sweep_unix_ms);
-    reply(make(200, json::serialize(o), ""));
+    reply(make(200, json::serialize(o)));
   });
-  if (!queued) reply(refused(503, "the storage thread is busy; try again", ""));
+  if (!queued) reply(refusal(503, "the storage thread is busy; try again"));
 }
 
 void api::reset(reply_fn reply) {
   on_.fleet.reset_counters([reply](status s) {
-    if (!s) return reply(refused(500, "the stored records could not be erased: " + s.text(), ""));
-    reply(make(200, "{\"status\":\"metrics reset\",\"message\":\"counters, latency and stored history of all agents are zero\"}", ""));
+    if (!s) return reply(refusal(500, "the stored records could not be erased: " + s.text()));
+    reply(make(200, "{\"status\":\"metrics reset\",\"message\":\"counters, latency and stored history of all agents are zero\"}"));
   });
 }
 

@@ -6,7 +6,9 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "admin/action_log.hpp"
@@ -69,9 +71,18 @@ class api final : public gateway::admin_port {
  private:
   using reply_fn = std::function<void(gateway::admin_answer)>;
   using key_list = std::shared_ptr<const std::vector<config::admin_key>>;
+  struct call;      // a request at its route
+  struct row;       // a route
+  struct matched;   // what the table says of a request
+  static std::span<const row> table();
+  static matched match(std::string_view method, std::string_view path);
   void answer(const gateway::admin_request &, const reply_fn &, bool opened, const secret_test &);
   key_list keys_now() const;
   std::string health() const;
+  void show_agent(const call &) const;
+  void drain_agent(const call &, bool on);
+  void show_model(const call &) const;
+  void show_plugin(const call &) const;
   void storage_stats(reply_fn) const;
   void reset(reply_fn);
 

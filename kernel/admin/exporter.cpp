@@ -134,10 +134,10 @@ void exporter::on_finished(const gateway::request_record &r) {
   const char *method = method_label(r.method);
   active_of(method, r.started_as.empty() ? r.route : r.started_as).add(-1);
   seconds_of(method, r.route, r.status).observe(static_cast<double>(r.duration_ns) / static_cast<double>(ns_per_s));
-  if (r.denied != tenancy::denial::none)
-    (r.started_as.empty() ? auth_failed_client_ : auth_failed_admin_)[static_cast<size_t>(r.denied)].add();
+  const bool admin = r.at == gateway::surface::admin;
+  if (r.denied != tenancy::denial::none) (admin ? auth_failed_admin_ : auth_failed_client_)[static_cast<size_t>(r.denied)].add();
   if (r.status == 429 && r.how == gateway::ended::rejected_auth && !r.inference)
-    (r.started_as.empty() ? auth_throttled_client_ : auth_throttled_admin_).add();
+    (admin ? auth_throttled_admin_ : auth_throttled_client_).add();
   if (!r.inference) return;
   const std::string_view model = r.model_known ? r.model : std::string_view("__unknown__");
   finished_.with({model, gateway::to_string(r.how)}).add();

@@ -15,14 +15,14 @@ using observe::metric_kind;
 struct shown_agent {
   std::shared_ptr<fleet::agent> who;
   std::shared_ptr<const fleet::agent_info> info;
-  std::string a5, a7;
+  std::string labels, labels_with_capacity;
 };
 
 struct agent_family {
   metric_kind kind;
   const char *name;
   const char *help;
-  bool seven;                                                   // the seven labels, else the five
+  bool with_capacity;                                           // of labels_with_capacity, else of labels
   std::optional<double> (*value)(const shown_agent &);
 };
 
@@ -92,17 +92,17 @@ void exporter::collect_agents(observe::exposition &out) const {
   for (const auto &who : snapshot->agents) {
     shown_agent a{who, who->info(), {}, {}};
     const std::string model = a.info->models.empty() ? std::string() : a.info->models.front();
-    a.a5 = observe::label_text({"peer_id", "model", "engine", "organization", "machine"},
-                               {who->peer_id(), model, a.info->engine, a.info->organization, a.info->machine});
-    a.a7 = observe::label_text({"peer_id", "region", "engine", "model", "capacity", "organization", "machine"},
-                               {who->peer_id(), a.info->region, a.info->engine, model, std::to_string(a.info->capacity),
-                                a.info->organization, a.info->machine});
+    a.labels = observe::label_text({"peer_id", "model", "engine", "organization", "machine"},
+                                   {who->peer_id(), model, a.info->engine, a.info->organization, a.info->machine});
+    a.labels_with_capacity = observe::label_text({"peer_id", "region", "engine", "model", "capacity", "organization", "machine"},
+                                                 {who->peer_id(), a.info->region, a.info->engine, model, std::to_string(a.info->capacity),
+                                                  a.info->organization, a.info->machine});
     agents.push_back(std::move(a));
   }
   for (const agent_family &f : families) {
     out.family(f.kind, f.name, f.help);
     for (const shown_agent &a : agents)
-      if (const auto v = f.value(a)) out.series(f.seven ? a.a7 : a.a5, *v);
+      if (const auto v = f.value(a)) out.series(f.with_capacity ? a.labels_with_capacity : a.labels, *v);
   }
 
   std::vector<std::vector<fleet::column_value>> signals;
@@ -114,7 +114,7 @@ void exporter::collect_agents(observe::exposition &out) const {
     out.family(metric_kind::gauge, name, "As the engine's own page said last");
     for (size_t i = 0; i < agents.size(); ++i)
       for (const fleet::column_value &v : signals[i])
-        if (v.id == id) out.series(agents[i].a5, v.value);
+        if (v.id == id) out.series(agents[i].labels, v.value);
   }
 
   const fleet::registry_stats &stats = on_.fleet->stats();

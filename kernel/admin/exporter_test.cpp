@@ -81,18 +81,21 @@ TEST(exporter, refused_keys_are_shown_by_where_and_why) {
   r.route = "/v1/models";
   r.status = 401;
   r.how = gateway::ended::rejected_auth;
-  const auto finish = [&](tenancy::denial why, std::string_view started_as) {
+  // Naive variant: a request that began under another label is one of /admin.
+  const auto finish = [&](tenancy::denial why, gateway::surface at, std::string_view started_as) {
     r.denied = why;
+    r.at = at;
     r.started_as = started_as;
     metrics.on_started(r.method, started_as.empty() ? r.route : started_as);
     metrics.on_finished(r);
   };
-  finish(tenancy::denial::expired_key, "");
-  finish(tenancy::denial::expired_key, "");
-  finish(tenancy::denial::unknown_key, "/admin");
+  using gateway::surface;
+  finish(tenancy::denial::expired_key, surface::client, "");
+  finish(tenancy::denial::expired_key, surface::client, "/v1");
+  finish(tenancy::denial::unknown_key, surface::admin, "/admin");
   r.status = 200;
   r.how = gateway::ended::completed;
-  finish(tenancy::denial::none, "");
+  finish(tenancy::denial::none, surface::client, "");
   const std::string page = metrics.expose();
   for (const char *line : {R"({reason="expired_key",surface="client"} 2)", R"({reason="unknown_key",surface="client"} 0)", R"({reason="unknown_key",surface="admin"} 1)",
                            R"({reason="no_key",surface="admin"} 0)", R"({reason="two_credentials",surface="client"} 0)"})

@@ -1,6 +1,5 @@
 #include "apps/embedded.hpp"
 
-#include <boost/asio/ip/address.hpp>
 #include <boost/json/object.hpp>
 #include <deque>
 
@@ -8,21 +7,11 @@
 #include "apps/agent_options.hpp"
 #include "apps/program.hpp"
 #include "base/digest.hpp"
+#include "base/host_text.hpp"
 #include "link/auth.hpp"
 #include "observe/log.hpp"
 
 namespace hive::apps {
-
-namespace {
-
-bool on_this_host(const http::origin &o) {
-  if (o.host == "localhost") return true;
-  boost::system::error_code error;
-  const auto address = boost::asio::ip::make_address(o.host, error);
-  return !error && address.is_loopback();
-}
-
-}  // namespace
 
 link::identity embedded_identity(const std::string &name) {
   return link::identity_from_seed(sha256(std::string("hivenet-embedded-agent-v1") + '\0' + name));
@@ -89,7 +78,7 @@ class embedded_agents::one {
     const auto engine = owner_.engine(engine_id(owner_.plugins_, settings_.engine));
     if (!engine) return engine.why();
     agent::agent_options options = agent_options_of(settings_);
-    if (!on_this_host(origin_)) options.hardware_interval_ns = 0;
+    if (!is_loopback(origin_.host)) options.hardware_interval_ns = 0;
     std::vector<loop *> homes;
     for (const embedded_place &p : owner_.places_) {
       const std::string name = "backend " + url_ + " " + std::to_string(homes.size());

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/host_text.hpp"
+
 namespace hive::apps {
 
 namespace {
@@ -11,8 +13,6 @@ namespace {
 constexpr uint64_t most_own_connections = 256;
 constexpr size_t address_share = 8;  // one stranger may not take them all
 constexpr uint64_t kept_descriptors = 64;
-
-bool is_loopback(std::string_view address) { return address.starts_with("127.") || address == "::1"; }
 
 std::unique_ptr<http::peer_limit> peers_of(const config::edge_settings &s, const gateway::trusted_proxies &proxies) {
   if (s.connections_per_address == 0) return nullptr;

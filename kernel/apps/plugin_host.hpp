@@ -9,7 +9,7 @@
 #include "base/loop.hpp"
 #include "config/agent_settings.hpp"
 #include "config/router_settings.hpp"
-#include "fleet/pool.hpp"
+#include "fleet/column.hpp"
 #include "plugins/instance.hpp"
 #include "plugins/registry.hpp"
 

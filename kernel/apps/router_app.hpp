@@ -46,16 +46,24 @@ class router_app {
  private:
   struct unit;
 
+  // router_start.cpp
   status load_plugins();
+  status open_edge();
+  status open_state();
+  status open_storage();
+  status make_routing();
+  void make_admission();
+  void make_admin();
   void make_audit();
+  status publish_metrics();
+  status start_hub(unit &, uint32_t worker, uint64_t boot_id);
+  status start_units();
+
   void open_quotas(const std::shared_ptr<const tenancy::keyring> &);
   void set_quota_keys(const std::shared_ptr<const tenancy::keyring> &);
   void forget_gone_tenants(uint64_t now);
   void reload();
   void reload_certificates();
-  status open_storage();
-  status start_hub(unit &, uint32_t worker, uint64_t boot_id);
-  status start_units();
   void publish_keys(access::ring, std::function<void()> everywhere);
   status start_admin_listener(unit &);
   void start_metrics_edge(std::vector<const http::server_counters *> clients);
@@ -110,7 +118,7 @@ class router_app {
   gateway::gateway_options gateway_options_;
   gateway::trusted_proxies proxies_;
   std::unique_ptr<http_edge> edge_;
-  std::unique_ptr<gateway::auth_throttle> guesses_;
+  std::unique_ptr<gateway::auth_throttle> auth_throttle_;
   std::shared_ptr<const providers::provider_set> providers_;
   gateway::model_names names_;
   std::unique_ptr<gateway::models_view> models_;

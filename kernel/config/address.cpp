@@ -1,6 +1,8 @@
 #include "config/address.hpp"
 
 #include <charconv>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/host_text.hpp"
@@ -20,6 +22,15 @@ bool parse_port(std::string_view text, uint16_t &port) {
 
 status refuse(std::string_view text, const char *right) {
   return fail(errc::invalid, "\"" + std::string(text) + "\" is not an address; write " + right);
+}
+
+// HOST[:PORT] of a URL, where no port is 80.
+std::optional<address> parse_authority(std::string_view text) {
+  const bool bare_v6 = text.starts_with('[') && text.ends_with(']');
+  const bool has_port = !bare_v6 && text.find(':') != std::string_view::npos;
+  auto parsed = parse_address(has_port ? std::string(text) : std::string(text) + ":80");
+  if (!parsed || parsed->host.empty() || (has_port && parsed->port == 0)) return std::nullopt;
+  return *std::move(parsed);
 }
 
 constexpr char listen_form[] = "one like :8080, 127.0.0.1:8080 or [::1]:8080";
@@ -82,12 +93,17 @@ result<std::string> parse_base_url(std::string_view text) {
       return refuse_url("holds a character that a URL may not hold");
   const std::string_view authority = rest.substr(0, rest.find('/'));
   if (authority.find('@') != std::string_view::npos) return refuse_url("holds a user name");
-  const bool bare_v6 = authority.starts_with('[') && authority.ends_with(']');
-  const bool has_port = !bare_v6 && authority.find(':') != std::string_view::npos;
-  const auto parsed = parse_address(has_port ? std::string(authority) : std::string(authority) + ":80");
-  if (!parsed || parsed->host.empty() || (has_port && parsed->port == 0)) return refuse_url("has no valid host and port");
+  if (!parse_authority(authority)) return refuse_url("has no valid host and port");
   while (text.ends_with('/')) text.remove_suffix(1);
   return std::string(text);
+}
+
+std::string host_of_url(std::string_view url) {
+  const size_t scheme = url.find("://");
+  if (scheme == std::string_view::npos) return {};
+  const std::string_view rest = url.substr(scheme + 3);
+  const auto authority = parse_authority(rest.substr(0, rest.find('/')));
+  return authority ? authority->host : std::string();
 }
 
 }  // namespace hive::config

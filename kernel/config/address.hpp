@@ -26,5 +26,7 @@ result<std::string> parse_announce(std::string_view text);
 
 // http://HOST[:PORT][/PATH], https likewise; no user, query or fragment. Answers it without a trailing slash.
 result<std::string> parse_base_url(std::string_view text);
+// The host of such a URL, without brackets; empty when it is none.
+std::string host_of_url(std::string_view url);
 
 }  // namespace hive::config

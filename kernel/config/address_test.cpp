@@ -67,6 +67,16 @@ TEST(address, base_urls_lose_their_trailing_slash_and_carry_nothing_else) {
     EXPECT_EQ(parse_base_url(bad).why().text().find("hunter2"), std::string::npos) << bad;
 }
 
+TEST(address, the_host_of_a_url_stands_between_its_scheme_and_its_port_or_path) {
+  const std::pair<const char *, const char *> cases[] = {{"http://127.0.0.1.evil.example", "127.0.0.1.evil.example"},
+                                                         {"http://localhost:8888/v1", "localhost"},
+                                                         {"https://[::1]/v2", "::1"},
+                                                         {"http://[::1]:80", "::1"},
+                                                         {"localhost:8888", ""},
+                                                         {"http://localhost@evil.example", ""}};
+  for (const auto &[url, host] : cases) EXPECT_EQ(host_of_url(url), host) << url;
+}
+
 class secret_file : public testing::Test {
  protected:
   test_folder folder_;

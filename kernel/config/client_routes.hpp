@@ -16,6 +16,7 @@ struct allowed_route {
   std::string path;         // of clients: /v1/NAME
   std::string engine_path;  // where the engine has it; for most the same
   std::string capability;   // llm, embedding, reranker, or any
+  bool operator==(const allowed_route &) const = default;
 };
 
 // Engine paths of the built-in routes.

@@ -1,14 +1,10 @@
 #include "config/edge_settings.hpp"
 
 #include "base/clock.hpp"
+#include "base/host_text.hpp"
 #include "config/router_settings.hpp"
 
 namespace hive::config {
-namespace {
-
-bool is_near(const std::string &host) { return host == "localhost" || host == "::1" || host.starts_with("127."); }
-
-}  // namespace
 
 void add_edge_rows(table &t, edge_settings &e) {
   t.section("HTTP listeners");
@@ -52,7 +48,8 @@ void resolve_edge(const table &t, router_settings &r, std::vector<status> &probl
   const address &admin = e.admin;
   if (e.admin_apart && admin.port != 0 && (admin == r.http || admin == r.metrics))
     wrong("admin-listen", admin.text() + " is --http-port or --metrics-port, too; /admin on --http-port needs no --admin-listen");
-  if (e.admin_apart && !e.tls() && !is_near(admin.host)) warnings.push_back("admin keys go over the network in the clear to " + admin.text() + "; set --tls-cert-file and --tls-key-file");
+  if (e.admin_apart && !e.tls() && !is_loopback(admin.host))
+    warnings.push_back("admin keys go over the network in the clear to " + admin.text() + "; set --tls-cert-file and --tls-key-file");
 }
 
 }  // namespace hive::config

@@ -340,9 +340,8 @@ void resolve_providers(router_settings &r, std::vector<status> &problems, std::v
     auto clean = clean_secret(p.key, p.variable, 1);
     if (clean) p.key = *std::move(clean);
     else problems.push_back(clean.why());
-    const std::string_view rest = std::string_view(p.url).substr(std::min<size_t>(p.url.size(), 7));
-    const bool near = rest.starts_with("127.0.0.1") || rest.starts_with("localhost") || rest.starts_with("[::1]");
-    if (p.url.starts_with("http://") && !near) warnings.push_back(p.url + ": the key of " + p.variable + " goes there in the clear; write https://");
+    if (p.url.starts_with("http://") && !is_loopback(host_of_url(p.url)))
+      warnings.push_back(p.url + ": the key of " + p.variable + " goes there in the clear; write https://");
   }
 }
 

@@ -174,9 +174,11 @@ TEST_F(settings, keys_of_providers_are_trimmed_hidden_and_told_when_they_would_t
     const auto told = load_router({"--openai-base-url", url}, env_, "1.0").warnings;
     return std::any_of(told.begin(), told.end(), [](const std::string &w) { return w.find("in the clear") != std::string::npos; });
   };
-  EXPECT_TRUE(clear("http://cloud.example"));
-  EXPECT_FALSE(clear("http://127.0.0.1:9"));
-  EXPECT_FALSE(clear("https://cloud.example"));
+  // Naive variant: what starts like loopback is this machine.
+  for (const char *far : {"http://cloud.example", "http://localhost.evil.example", "http://127.0.0.1.evil.example/v1", "http://127.evil.example:9"})
+    EXPECT_TRUE(clear(far)) << far;
+  for (const char *near : {"http://127.0.0.1:9", "http://127.0.0.2", "http://localhost/v1", "http://[::1]:9", "https://cloud.example"})
+    EXPECT_FALSE(clear(near)) << near;
 }
 
 TEST_F(settings, bad_flags_end_with_usage_and_exit_code_2) {

@@ -45,7 +45,7 @@ std::string describe_standing(uint32_t bits) {
   static constexpr std::pair<uint32_t, const char *> names[] = {
       {standing_unlinked, "unlinked"}, {standing_silent, "silent"}, {standing_engine_down, "engine down"},
       {standing_draining, "draining"}, {standing_busy, "busy"},     {standing_removed, "removed"},
-      {standing_expired, "session expired"}, {standing_set_aside, "drained by the operator"}};
+      {standing_expired, "session expired"}, {standing_operator_drain, "drained by the operator"}};
   std::string text;
   for (const auto &[bit, name] : names) {
     if ((bits & bit) == 0) continue;

@@ -64,7 +64,7 @@ enum standing : uint32_t {
   standing_busy = 1u << 4,          // refused as busy; until its next PONG
   standing_removed = 1u << 5,
   standing_expired = 1u << 6,       // its session's TTL has passed without a renewal
-  standing_set_aside = 1u << 7,     // the operator wants it to run empty
+  standing_operator_drain = 1u << 7,  // the operator wants it to run empty
   standing_gone = standing_unlinked | standing_silent | standing_removed,
 };
 std::string describe_standing(uint32_t bits);  // "unlinked, draining"; "routable" for 0

@@ -1,6 +1,6 @@
-#include <algorithm>
+#include "fleet/column.hpp"
 
-#include "fleet/pool.hpp"
+#include <algorithm>
 
 namespace hive::fleet {
 

@@ -225,7 +225,7 @@ void registry::register_agent(member &m, const std::shared_ptr<agent> &who, agen
   // A registration is a fresh session on link 0, the one whose TTL counts.
   const uint32_t forget = standing_silent | standing_removed | standing_expired |
                           (new_process ? standing_engine_down | standing_draining | standing_busy : 0u);
-  change_standing(a, standing_unlinked | (set_aside_.contains(a.peer_id()) ? standing_set_aside : 0u), forget);
+  change_standing(a, standing_unlinked | (operator_drains_.contains(a.peer_id()) ? standing_operator_drain : 0u), forget);
   apply_info(a, who, std::move(info), later);
   update_linked(m);
   {

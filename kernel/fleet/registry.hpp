@@ -36,6 +36,7 @@ struct registry_settings {
   uint64_t slow_start_ns = 0;                        // in which a new agent gets its slots; 0 = at once
   size_t names_per_agent = 64;                       // signal names one agent may publish
   size_t models = 16384;                             // pools; what agents offer beyond it is not served
+  bool operator==(const registry_settings &) const = default;
 };
 
 // What the registry asks of the hubs. Any thread; the calls only queue work for the worker's loop.
@@ -141,7 +142,7 @@ class registry final : public link::directory {
   void reset_counters(std::function<void(status)> done);
   // The operator's drain of one agent: no new work, what runs goes on, also over reconnects and restarts of the agent, until it is
   // called back or the router restarts. False: no such agent (calling back also works for one that has left). Any thread.
-  bool set_aside(std::string_view peer_id, bool on);
+  bool set_operator_drain(std::string_view peer_id, bool on);
   // Ends all its links. False: it has none. Any thread.
   bool disconnect(std::string_view peer_id, const disconnection &);
   void flush_history();                                            // queues a flush of all that changed
@@ -205,7 +206,7 @@ class registry final : public link::directory {
 
   mutable std::shared_mutex mutex_;
   text_map<member_ptr> members_;
-  std::unordered_set<std::string, text_hash, std::equal_to<>> set_aside_;
+  std::unordered_set<std::string, text_hash, std::equal_to<>> operator_drains_;
   std::vector<std::weak_ptr<agent>> starters_;       // of a slow start
   text_map<std::weak_ptr<agent>> departed_;          // removed, but some lease may still be out
   std::unordered_map<link::link_id, member_ptr, link_hash> links_;

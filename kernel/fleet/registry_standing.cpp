@@ -4,14 +4,14 @@
 
 namespace hive::fleet {
 
-bool registry::set_aside(std::string_view peer_id, bool on) {
+bool registry::set_operator_drain(std::string_view peer_id, bool on) {
   std::unique_lock lock(mutex_);
   const member_ptr m = find_member(peer_id);
-  const auto known = set_aside_.find(peer_id);
-  if (!on && known != set_aside_.end()) set_aside_.erase(known);
+  const auto known = operator_drains_.find(peer_id);
+  if (!on && known != operator_drains_.end()) operator_drains_.erase(known);
   else if (!m || !m->who) return false;
-  if (on) set_aside_.emplace(peer_id);
-  if (m && m->who) change_standing(*m->who, on ? standing_set_aside : 0u, on ? 0u : standing_set_aside);
+  if (on) operator_drains_.emplace(peer_id);
+  if (m && m->who) change_standing(*m->who, on ? standing_operator_drain : 0u, on ? 0u : standing_operator_drain);
   return true;
 }
 

@@ -45,8 +45,8 @@ TEST_F(registry_of_two_workers, an_agent_that_fails_again_and_again_gets_one_req
 // Naive variant: the agent's own mark is set, which a new process clears and nobody can call back.
 TEST_F(registry_of_two_workers, an_operators_drain_outlasts_reconnects_and_restarts_until_it_is_called_back) {
   connect(1);
-  EXPECT_FALSE(reg.set_aside("B", true)) << "nobody of that name";
-  EXPECT_TRUE(reg.set_aside("A", true));
+  EXPECT_FALSE(reg.set_operator_drain("B", true)) << "nobody of that name";
+  EXPECT_TRUE(reg.set_operator_drain("A", true));
   const auto p = reg.find_pool("m");
   {
     pool_section section(*p);
@@ -59,12 +59,12 @@ TEST_F(registry_of_two_workers, an_operators_drain_outlasts_reconnects_and_resta
   reg.goodbye("A");
   connect(2);
   EXPECT_EQ(describe_standing(a()->standing()), "drained by the operator") << "another process";
-  EXPECT_TRUE(reg.set_aside("A", false));
+  EXPECT_TRUE(reg.set_operator_drain("A", false));
   EXPECT_TRUE(a()->routable());
-  EXPECT_TRUE(reg.set_aside("A", true));
+  EXPECT_TRUE(reg.set_operator_drain("A", true));
   reg.goodbye("A");
-  EXPECT_TRUE(reg.set_aside("A", false)) << "also of one that has left";
-  EXPECT_FALSE(reg.set_aside("A", false)) << "now nobody knows of it";
+  EXPECT_TRUE(reg.set_operator_drain("A", false)) << "also of one that has left";
+  EXPECT_FALSE(reg.set_operator_drain("A", false)) << "now nobody knows of it";
   connect(3);
   EXPECT_TRUE(a()->routable());
 }

@@ -1,9 +1,9 @@
 #include "gateway/auth_throttle.hpp"
 
 #include <algorithm>
-#include <boost/asio/ip/address.hpp>
 
 #include "base/clock.hpp"
+#include "base/host_text.hpp"
 
 namespace hive::gateway {
 
@@ -15,9 +15,7 @@ auth_throttle::auth_throttle(uint64_t failures_a_minute)
     : period_ns_(failures_a_minute == 0 ? 0 : minute_ns / failures_a_minute), entries_(failures_a_minute == 0 ? 0 : most_addresses) {}
 
 std::optional<http::peer_name> auth_throttle::named(std::string_view address) {
-  boost::system::error_code error;
-  const auto a = boost::asio::ip::make_address(address, error);
-  if (error || a.is_loopback()) return {};
+  if (is_loopback(address)) return {};
   return http::peer_name_of(address);
 }
 

@@ -165,7 +165,7 @@ class edge_bed {
     options.max_body_bytes = 4096;
     options.cors_origins = {"https://page.example"};
     core.on_closed = [](http::server_core &) {};
-    context.guesses = &*guesses;
+    context.throttle = &*throttle;
     context.quotas = &quotas;
     start_agent();
     open_gateway(key());
@@ -252,7 +252,7 @@ class edge_bed {
   void forget() {
     records.all.clear();
     records.started = 0;
-    guesses.emplace(5);
+    throttle.emplace(5);
   }
 
  private:
@@ -312,7 +312,7 @@ class edge_bed {
   gateway_options options;
   trusted_proxies proxies;
   forward_line forwards{50, 100};
-  std::optional<auth_throttle> guesses{5};
+  std::optional<auth_throttle> throttle{5};
   tenancy::quota_book quotas{{}, clock};
   worker_context context{home, nullptr, router, forwards, records, stages, options, proxies};
   std::optional<worker> gateway;

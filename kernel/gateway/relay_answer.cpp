@@ -119,7 +119,7 @@ void relay::buffer_data(std::string_view bytes) {
   hold(bytes);
   stream_->consumed(bytes.size());
   const auto &limits = context_.options;
-  if (held_.size() > (pressed() ? limits.pressed_stream_bytes : limits.buffered_answer_bytes)) commit();
+  if (held_.size() > (short_of_memory() ? limits.short_stream_bytes : limits.buffered_answer_bytes)) commit();
 }
 
 std::string_view relay::engine_field(std::string_view name) const {

@@ -33,12 +33,16 @@ enum class ended : uint8_t {
 };
 std::string_view to_string(ended e);
 
+// Whose keys open what was asked for.
+enum class surface : uint8_t { client, admin };
+
 // Views are borrowed for the call.
 struct request_record {
   std::string_view request_id;
   std::string_view method;
   std::string_view route;        // label
   std::string_view started_as;   // the label of on_started when it was another; else empty
+  surface at = surface::client;
   bool inference = false;        // a request for an engine
   std::string_view client;       // address
   std::string_view tenant;

@@ -7,6 +7,7 @@
 #include "base/text.hpp"
 #include "gateway/auth_throttle.hpp"
 #include "gateway/key_rules.hpp"
+#include "gateway/relay.hpp"
 #include "gateway/request_material.hpp"
 #include "tenancy/credential.hpp"
 
@@ -16,11 +17,11 @@ namespace {
 
 uint64_t wait_after_failures(const worker_context &c, const http::exchange &e) {
   const uint64_t now = now_ns();
-  return c.guesses == nullptr || c.guesses->nobody_waits(now) ? 0 : c.guesses->wait_s(client_of(c, e), now);
+  return c.throttle == nullptr || c.throttle->nobody_waits(now) ? 0 : c.throttle->wait_s(client_of(c, e), now);
 }
 
 void count_failure(const worker_context &c, const http::exchange &e) {
-  if (c.guesses != nullptr) c.guesses->failed(client_of(c, e), now_ns());
+  if (c.throttle != nullptr) c.throttle->failed(client_of(c, e), now_ns());
 }
 
 // Nothing is left to do for an answer that was complete at once.
@@ -141,6 +142,7 @@ class admin_relay final : public http::responder, private loop_timer {
     r.method = request_.method;
     r.route = route;
     r.started_as = "/admin";
+    r.at = surface::admin;
     r.client = request_.client;
     r.tenant = opened_ && how != ended::rejected_auth ? "admin" : "";
     r.status = status;
@@ -199,12 +201,12 @@ void worker::take(http::exchange &exchange, part which) {
   tenancy::caller who;
   if (r.kind != route_kind::health && r.kind != route_kind::ready && r.kind != route_kind::admin) {
     if (const uint64_t wait_s = wait_after_failures(context_, exchange)) return refuse(exchange, what, too_many_failures(wait_s));
-    tenancy::admission admitted = keys_->admit(exchange.head().fields, unix_ms());
-    if (!admitted.who) {
-      if (admitted.looked_up) count_failure(context_, exchange);
-      return refuse(exchange, what, unauthorized(admitted.why), {}, admitted.why);
+    tenancy::identified caller = keys_->identify(exchange.head().fields, unix_ms());
+    if (!caller.who) {
+      if (caller.looked_up) count_failure(context_, exchange);
+      return refuse(exchange, what, unauthorized(caller.why), {}, caller.why);
     }
-    who = std::move(admitted.who);
+    who = std::move(caller.who);
     what.who = who.get();
   }
   switch (r.kind) {
@@ -260,7 +262,7 @@ void worker::shut_down() {
 
 void worker::relieve() {
   relay *largest = nullptr;
-  size_t most = context_.options.pressed_stream_bytes;
+  size_t most = context_.options.short_stream_bytes;
   for (detail::hook *h = live_.next; h != &live_; h = h->next) {
     relay &one = relay::of(*h);
     if (one.over() || one.unsent() <= most) continue;

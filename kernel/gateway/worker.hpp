@@ -4,13 +4,19 @@
 #include <atomic>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "gateway/admin_port.hpp"
 #include "gateway/cors.hpp"
+#include "gateway/error.hpp"
 #include "gateway/models_view.hpp"
 #include "gateway/readiness.hpp"
-#include "gateway/relay.hpp"
+#include "gateway/request_scan.hpp"
+#include "gateway/routes.hpp"
+#include "gateway/worker_context.hpp"
+#include "http/server.hpp"
 #include "tenancy/keyring.hpp"
 
 namespace hive::gateway {

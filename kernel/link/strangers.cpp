@@ -3,6 +3,7 @@
 #include <boost/asio/ip/address.hpp>
 
 #include "base/clock.hpp"
+#include "base/host_text.hpp"
 
 namespace hive::link {
 namespace {
@@ -19,11 +20,12 @@ std::string_view host_of(std::string_view address) {
 }  // namespace
 
 std::string address_group(std::string_view address) {
+  const std::string_view host = host_of(address);
+  if (is_loopback(host)) return {};
   boost::system::error_code error;
-  auto ip = boost::asio::ip::make_address(std::string(host_of(address)), error);
+  auto ip = boost::asio::ip::make_address(host, error);
   if (error) return {};
   if (ip.is_v6() && ip.to_v6().is_v4_mapped()) ip = boost::asio::ip::make_address_v4(boost::asio::ip::v4_mapped, ip.to_v6());
-  if (ip.is_loopback()) return {};
   if (ip.is_v4()) return ip.to_string();
   auto bytes = ip.to_v6().to_bytes();
   for (size_t i = site_bytes; i < bytes.size(); ++i) bytes[i] = 0;

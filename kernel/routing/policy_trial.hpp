@@ -3,7 +3,7 @@
 #pragma once
 
 #include "base/status.hpp"
-#include "fleet/pool.hpp"
+#include "fleet/column.hpp"
 #include "routing/catalog.hpp"
 #include "routing/policy.hpp"
 

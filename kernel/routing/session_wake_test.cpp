@@ -209,9 +209,9 @@ std::vector<cause> causes_that_let_in() {
       {"an_operators_drain_that_is_called_back", "",
        [](waiting_room &r) {
          r.connect("b");
-         r.reg.set_aside("b", true);
+         r.reg.set_operator_drain("b", true);
        },
-       [](waiting_room &r, client &) { r.reg.set_aside("b", false); }},
+       [](waiting_room &r, client &) { r.reg.set_operator_drain("b", false); }},
       {"a_session_that_is_renewed", "",
        [](waiting_room &r) {
          r.connect("b");
@@ -284,7 +284,7 @@ std::vector<cause> causes_that_move_on() {
        }},
       {"a_lost_link", "", {}, [](waiting_room &r, client &) { r.reg.link_lost(r.ends.at("a"), "cut"); }},
       {"a_drain", "", {}, [](waiting_room &r, client &) { r.reg.draining("a", true); }},
-      {"an_operators_drain", "", {}, [](waiting_room &r, client &) { r.reg.set_aside("a", true); }},
+      {"an_operators_drain", "", {}, [](waiting_room &r, client &) { r.reg.set_operator_drain("a", true); }},
       {"an_expired_session", "", {}, [](waiting_room &r, client &) { r.reg.expired("a", true); }},
       {"a_signal_over_its_gate", ", exclude_if: {kv_cache_utilization: {gt: 0.9}}", {},
        [](waiting_room &r, client &) { r.signal("a", "kv_cache_utilization", 0.95); }},

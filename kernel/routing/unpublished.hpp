@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/clock.hpp"
-#include "fleet/pool.hpp"
+#include "fleet/column.hpp"
 #include "routing/snapshot.hpp"
 
 namespace hive::routing {

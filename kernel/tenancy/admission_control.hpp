@@ -24,6 +24,7 @@ struct admission_settings {
   double fraction = 0.90;                        // of admit_budget_tokens; --admit-fraction
   uint64_t park_ns = 250 * ns_per_ms;            // --admit-park-timeout; 0 = nobody parks
   uint64_t undeclared_output = 512;              // reserved where a buffered answer's length is not declared; --admit-default-output
+  bool operator==(const admission_settings &) const = default;
 };
 
 // What the model's policy and its fleet say at this moment; see admission_terms.hpp. 0 = off.

@@ -93,7 +93,9 @@ struct registry : ::testing::Test {
     store.work();
     return a.text;
   }
-  bool opens(const std::string &text) const { return keys->keys()->admit(std::vector<http::field>{{"Authorization", "Bearer " + text}}, 1000).who != nullptr; }
+  bool opens(const std::string &text) const {
+    return keys->keys()->identify(std::vector<http::field>{{"Authorization", "Bearer " + text}}, 1000).who != nullptr;
+  }
   std::vector<std::string> ids() const {
     std::vector<std::string> out;
     for (const auto &[id, e] : keys->now().entries) out.push_back(id);
@@ -113,7 +115,7 @@ TEST_F(registry, starts_empty_and_opens_to_nobody) {
   EXPECT_EQ(keys->keys()->mode(), auth_mode::dynamic);
   EXPECT_EQ(keys->now().version, "");
   EXPECT_FALSE(opens("anything"));
-  EXPECT_EQ(keys->keys()->admit({}, 0).why, denial::no_key);
+  EXPECT_EQ(keys->keys()->identify({}, 0).why, denial::no_key);
 }
 
 TEST_F(registry, a_key_is_written_replaced_and_deleted_by_its_id) {
@@ -121,7 +123,7 @@ TEST_F(registry, a_key_is_written_replaced_and_deleted_by_its_id) {
   EXPECT_EQ(put(entry("a", "other"), "1"), "ok") << "the version that holds may be used again";
   EXPECT_TRUE(opens("first") && opens("other"));
   EXPECT_THAT(ids(), ElementsAre("a", "b"));
-  EXPECT_EQ(keys->keys()->admit(std::vector<http::field>{{"x-api-key", "first"}}, 0).who->id, "b");
+  EXPECT_EQ(keys->keys()->identify(std::vector<http::field>{{"x-api-key", "first"}}, 0).who->id, "b");
   EXPECT_EQ(put(entry("b", "second"), "2"), "ok");
   EXPECT_FALSE(opens("first")) << "the old hash dies at once";
   EXPECT_TRUE(opens("second"));
@@ -290,7 +292,7 @@ TEST_F(registry, readers_go_on_while_keys_are_replaced_and_keep_the_rights_they_
   }
   std::function<void(reader *)> read = [&](reader *r) {
     for (int i = 0; i < 50; ++i) {
-      const admission a = r->ring->admit(std::vector<http::field>{{"x-api-key", i % 2 == 0 ? "steady" : "changing"}}, 0);
+      const identified a = r->ring->identify(std::vector<http::field>{{"x-api-key", i % 2 == 0 ? "steady" : "changing"}}, 0);
       if (a.who == nullptr) {
         ++r->refused;
         continue;

@@ -118,7 +118,7 @@ const client_key *keyring::find(const digest32 &hash) const {
   return nullptr;
 }
 
-admission keyring::admit(std::span<const http::field> fields, uint64_t unix_ms) const {
+identified keyring::identify(std::span<const http::field> fields, uint64_t unix_ms) const {
   if (mode_ == auth_mode::none) return {caller(shared_from_this(), keys_.data()), denial::none, false};
   const credential given = credential_of(fields);
   if (given.conflicting) return {nullptr, denial::two_credentials, false};

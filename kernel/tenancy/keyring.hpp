@@ -31,7 +31,8 @@ std::string_view to_string(denial);  // a label of metrics and in audit; "" of n
 // Keeps its keyring alive, so that a request ends with the rights it began with.
 using caller = std::shared_ptr<const client_key>;
 
-struct admission {
+// Whose request it is. Whether there is room for it is asked later (admission_control.hpp).
+struct identified {
   caller who;                       // null when denied
   denial why = denial::none;
   bool looked_up = false;           // a credential was compared with the keys
@@ -52,8 +53,8 @@ class keyring : public std::enable_shared_from_this<keyring> {
   // The key with that hash, whatever its state; null when there is none. No allocation. The table is found by the digest's
   // own bits, which says nothing about a key to who cannot invert SHA-256; the digests are compared in constant time.
   const client_key *find(const digest32 &hash) const;
-  // Decides on a request by its header fields. `unix_ms` is now.
-  admission admit(std::span<const http::field> fields, uint64_t unix_ms) const;
+  // Whose key a request's header fields hold, and whether it may be used. `unix_ms` is now.
+  identified identify(std::span<const http::field> fields, uint64_t unix_ms) const;
 
  private:
   keyring(auth_mode mode, std::vector<client_key> keys, uint64_t now_unix_ms);

@@ -114,14 +114,14 @@ TEST(keyring, unknown_disabled_and_expired_keys_are_refused_and_told_apart_insid
                {"x-api-key", "good ", denial::none, true},          {"x-api-key", " ", denial::no_key, false},
                {"authorization", "Basic good", denial::no_key, false}, {"x-api-key", longer.c_str(), denial::no_key, false}};
   for (const auto &c : cases) {
-    const admission got = ring->admit(std::vector<http::field>{{c.name, c.value}}, 1000);
+    const identified got = ring->identify(std::vector<http::field>{{c.name, c.value}}, 1000);
     EXPECT_EQ(to_string(got.why), to_string(c.why)) << c.value;
     EXPECT_EQ(got.looked_up, c.looked_up) << c.value;
     EXPECT_EQ(got.who == nullptr, c.why != denial::none) << c.value;
   }
-  EXPECT_EQ(ring->admit({}, 1000).why, denial::no_key);
-  EXPECT_EQ(ring->admit(std::vector<http::field>{{"x-api-key", "old"}}, 999).why, denial::none);
-  EXPECT_EQ(ring->admit(std::vector<http::field>{{"x-api-key", "good"}, {"authorization", "bad"}}, 0).why, denial::two_credentials);
+  EXPECT_EQ(ring->identify({}, 1000).why, denial::no_key);
+  EXPECT_EQ(ring->identify(std::vector<http::field>{{"x-api-key", "old"}}, 999).why, denial::none);
+  EXPECT_EQ(ring->identify(std::vector<http::field>{{"x-api-key", "good"}, {"authorization", "bad"}}, 0).why, denial::two_credentials);
 }
 
 TEST(keyring, a_caller_keeps_its_rights_after_the_ring_is_replaced) {
@@ -129,7 +129,7 @@ TEST(keyring, a_caller_keeps_its_rights_after_the_ring_is_replaced) {
   {
     client_key key = key_of("k");
     key.models = {"a", "b"};
-    who = keyring::of({key})->admit(std::vector<http::field>{{"Authorization", "Bearer k"}}, 0).who;
+    who = keyring::of({key})->identify(std::vector<http::field>{{"Authorization", "Bearer k"}}, 0).who;
   }
   ASSERT_NE(who, nullptr);
   EXPECT_EQ(who->tenant, "acme");
@@ -140,7 +140,7 @@ TEST(keyring, a_caller_keeps_its_rights_after_the_ring_is_replaced) {
 TEST(keyring, without_keys_everybody_is_the_default_tenant_whatever_they_send) {
   const auto ring = keyring::open_to_all();
   for (const std::vector<http::field> &given : {std::vector<http::field>{}, std::vector<http::field>{{"Authorization", "Basic x"}}, std::vector<http::field>{{"x-api-key", "a"}, {"Authorization", "b"}}}) {
-    const admission a = ring->admit(given, 0);
+    const identified a = ring->identify(given, 0);
     ASSERT_NE(a.who, nullptr);
     EXPECT_EQ(a.who->tenant, "default");
     EXPECT_EQ(a.who->id, "");
@@ -166,19 +166,19 @@ TEST(keyring, unequal_limits_of_a_model_are_told_once_an_owner) {
 }
 
 // Not a limit: the number stands in the test's output. A limit would measure the machine's other users.
-TEST(keyring, one_admission_costs) {
+TEST(keyring, one_look_at_a_key_costs) {
   std::vector<client_key> keys;
   for (int i = 0; i < 1000; ++i) keys.push_back(key_of("key-" + std::to_string(i)));
   const auto ring = keyring::of(std::move(keys));
   const std::vector<http::field> given = {{"Host", "router"}, {"User-Agent", "test"}, {"Content-Type", "application/json"},
                         {"Authorization", "Bearer key-77"}, {"Content-Length", "120"}};
   constexpr int rounds = 20000;
-  int admitted = 0;
+  int known = 0;
   const uint64_t began = thread_cpu_ns();
-  for (int i = 0; i < rounds; ++i) admitted += ring->admit(given, 0).who != nullptr;
+  for (int i = 0; i < rounds; ++i) known += ring->identify(given, 0).who != nullptr;
   const uint64_t each = (thread_cpu_ns() - began) / rounds;
-  EXPECT_EQ(admitted, rounds);
-  std::printf("admission: %lu ns of CPU\n", static_cast<unsigned long>(each));
+  EXPECT_EQ(known, rounds);
+  std::printf("a look at a key: %lu ns of CPU\n", static_cast<unsigned long>(each));
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ void relay::let_go() {
 // While the budget is exceeded an answer that holds much gets no credit: its engine stops, nobody else's does.
 void relay::give_credit() {
   if (!stream_ || owed_ == 0) return;
-  if (pressed() && exchange_.unwritten() > context_.options.pressed_stream_bytes) return;
+  if (short_of_memory() && exchange_.unwritten() > context_.options.short_stream_bytes) return;
   stream_->consumed(std::exchange(owed_, 0));
 }
 
