@@ -238,7 +238,7 @@ def told(tree, _):
 
 
 # Flags on our pages that are those of other programs or of a command.
-OTHER_FLAGS = {"--port", "--metrics", "--json", "--threads-http", "--url-prefix", "--agent", "--tenant"}
+OTHER_FLAGS = {"--port", "--metrics", "--json", "--threads-http", "--url-prefix", "--agent", "--tenant", "--install", "--prefix"}
 
 
 def flags(tree, _):
