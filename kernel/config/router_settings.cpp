@@ -95,7 +95,7 @@ void add_limits(table &t, router_settings &r) {
         "Requests that may wait for a forward slot, over all workers.").range(1, 1'000'000);
   t.add("max-concurrent", &r.max_concurrent, "50", "Requests that are forwarded at once.").range(1, 1'000'000);
   t.add("queue-depth", &r.queue_depth, "30",
-        "Requests of one model that may wait for agent capacity; 0 = none.").range(0, 1'000'000);
+        "Requests of one model that may wait for agent capacity, and of one key for its max_parallel_requests; 0 = none.").range(0, 1'000'000);
   t.add("queue-bytes", &r.queue_bytes, "64MiB",
         "Bytes of the bodies of one model's requests that may wait for agent capacity.").range(0, 1ULL << 40);
   t.add("max-tries-per-step", &r.max_tries_per_step, "3", "Agents tried in one policy step.").range(1, 100);
