@@ -47,7 +47,9 @@ void agent_api::revoke(const admin_request &r, const std::string &peer_id, const
   const auto reason = reason_of(r.body);
   if (!reason) return reply(refusal(reason.why()));
   const status taken = roster_.revoke(peer_id, *reason, r.client, [peer_id, reply](const status &stored) {
-    if (!stored) return reply(refusal({stored.code(), "the agent is revoked until the router restarts, and it could not be stored: " + stored.message(), stored.path()}));
+    if (!stored)
+      return reply(refusal({stored.code(), "the agent is revoked until the router restarts, and it could not be stored: " + stored.message(),
+                            stored.path()}));
     reply(answer_of(200, {{"peer_id", peer_id}, {"revoked", true}}));
   });
   if (!taken) return reply(refusal(taken));
@@ -57,7 +59,9 @@ void agent_api::revoke(const admin_request &r, const std::string &peer_id, const
 
 void agent_api::restore(const admin_request &r, const std::string &peer_id, const reply_fn &reply) {
   const status taken = roster_.restore(peer_id, [peer_id, reply](const status &stored) {
-    if (!stored) return reply(refusal({stored.code(), "the agent may come back until the router restarts, and that could not be stored: " + stored.message(), stored.path()}));
+    if (!stored)
+      return reply(refusal({stored.code(), "the agent may come back until the router restarts, and that could not be stored: " + stored.message(),
+                            stored.path()}));
     reply(answer_of(200, {{"peer_id", peer_id}, {"revoked", false}}));
   });
   if (!taken) return reply(refusal(taken));

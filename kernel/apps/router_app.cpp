@@ -148,7 +148,8 @@ status router_app::start() {
   auto identity = open_link_identity(settings_);
   if (!identity) return identity.why().at("identity-path");
   link_identity_ = *std::move(identity);
-  roster_ = std::make_unique<fleet::agent_roster>(*storage_, control_, clock_, fleet::agent_roster::files{settings_.revoked_agents_file, settings_.agents_file});
+  roster_ = std::make_unique<fleet::agent_roster>(*storage_, control_, clock_,
+                                                  fleet::agent_roster::files{settings_.revoked_agents_file, settings_.agents_file});
   if (const status s = roster_->start(); !s) return s;
 
   fleet::registry_settings f;
@@ -171,7 +172,8 @@ status router_app::start() {
   r.retry_floor = static_cast<uint32_t>(settings_.retry_budget_min);
   r.judge_provider = [known = providers_](const routing::provider_choice &p) { return known->judge(p.engine); };
   router_ = std::make_unique<routing::router>(*components_, fleet_->columns(), *outcomes_, r);
-  policies_ = std::make_unique<policies>(policies::parts{settings_, control_, *router_, *components_, fleet_->columns(), *storage_, exporter_, access_->keys(), providers_,
+  policies_ = std::make_unique<policies>(policies::parts{settings_, control_, *router_, *components_, fleet_->columns(), *storage_, exporter_, access_->keys(),
+                                                         providers_,
                                                          [this] { if (admission_) tenancy::review_parked(*admission_, *router_->policies(), now_ns()); }});
   if (const status s = policies_->library().start(); !s) return s;
   directory_ = std::make_unique<fleet_directory>(control_, *fleet_, *router_, exporter_);
@@ -202,7 +204,9 @@ status router_app::start() {
   a.storage = settings_.storage;
   a.extra_routes = settings_.extra_routes;
   a.entry_ttl_days = static_cast<uint64_t>(settings_.disk_db_ttl_days);
-  api_ = std::make_unique<admin::api>(a, admin::api_subjects{control_, *fleet_, *storage_, plugins_, *router_, *forwards_, stages_, policies_->library(), *recent_, names_, tokens_, *roster_, access_->registry(), [this] { return access_->secret_test(); }});
+  api_ = std::make_unique<admin::api>(a, admin::api_subjects{control_, *fleet_, *storage_, plugins_, *router_, *forwards_,
+                                                             stages_, policies_->library(), *recent_, names_, tokens_, *roster_,
+                                                             access_->registry(), [this] { return access_->secret_test(); }});
   access_->serve([this](const tenancy::keyring &keys) { return policies_->fits(keys); },
                  [this](access::ring keys, std::function<void()> everywhere) { publish_keys(std::move(keys), std::move(everywhere)); },
                  [this](const std::vector<config::admin_key> &keys) { api_->set_keys(keys); });

@@ -168,7 +168,8 @@ void finish(const table &t, agent_settings &a, std::vector<status> &problems, st
   name_source("jwt-secret", a.secret_sources.text_from);
   name_source("jwt-secret-previous", a.secret_sources.previous_text_from);
   if (auto read = read_link_secrets(a.secret_sources); !read) problems.push_back(read.why());
-  else if (read->empty()) problems.push_back(fail(errc::invalid, "a shared secret is required; set --jwt-secret-file or HIVENET_ROUTER_JWT_SECRET", "jwt-secret-file"));
+  else if (read->empty())
+    problems.push_back(fail(errc::invalid, "a shared secret is required; set --jwt-secret-file or HIVENET_ROUTER_JWT_SECRET", "jwt-secret-file"));
   else a.secrets = *std::move(read);
   for (std::string &each : judge_secret_files(a.secret_sources)) warnings.push_back(std::move(each));
 

@@ -10,7 +10,8 @@ TEST_F(registry_of_two_workers, an_agent_that_fails_again_and_again_gets_one_req
   const auto who = a();
   const auto p = reg.find_pool("m");
   const auto outcome = [&](bool success) {
-    reg.record_outcome(*who, {.generation = who->generation(), .success = success, .rtt_ms = 5, .input_tokens = 0, .output_tokens = 0, .request_id = {}, .kind = request_kind::chat});
+    reg.record_outcome(*who, {.generation = who->generation(), .success = success, .rtt_ms = 5, .input_tokens = 0, .output_tokens = 0,
+                              .request_id = {}, .kind = request_kind::chat});
   };
   outcome(false);
   outcome(false);

@@ -150,7 +150,8 @@ TEST(routes, what_is_not_there_says_what_was_meant) {
 TEST(field_rules, credentials_and_hop_by_hop_fields_stop_here) {
   const http::field client[] = {{"Connection", "close"}, {"connection", "X-Other, X-Hop"}, {"X-Hop", "1"}};
   for (const char *name : {"Authorization", "x-API-key", "Api-Key", "COOKIE", "Proxy-Authorization", "Connection", "Transfer-Encoding", "Host",
-                           "Content-Length", "Accept-Encoding", "X-Request-Id", "X-Forwarded-For", "x-forwarded-proto", "X-Forwarded-Port", "Proxy-Connection", "proxy-anything",
+                           "Content-Length", "Accept-Encoding", "X-Request-Id", "X-Forwarded-For", "x-forwarded-proto", "X-Forwarded-Port", "Proxy-Connection",
+                           "proxy-anything",
                            "X-Real-IP", "Forwarded", "x-hop"})
     EXPECT_FALSE(goes_to_engine(name, client)) << name;
   for (const char *name : {"Content-Type", "anthropic-version", "traceparent", "X-OpenWebUI-User-Id", "User-Agent"})
@@ -160,7 +161,8 @@ TEST(field_rules, credentials_and_hop_by_hop_fields_stop_here) {
                            "X-Hivenet-Agent", "x-hivenet-anything", "X-Accel-Redirect", "x-accel-buffering", "X-Sendfile", "X-Reproxy-URL", "Refresh",
                            "Content-Security-Policy", "Proxy-Authenticate"})
     EXPECT_FALSE(goes_to_client(name)) << name;
-  for (const char *name : {"Content-Type", "Cache-Control", "openai-processing-ms", "X-Accelerator", "Retry-After", "Content-Location"}) EXPECT_TRUE(goes_to_client(name)) << name;
+  for (const char *name : {"Content-Type", "Cache-Control", "openai-processing-ms", "X-Accelerator", "Retry-After", "Content-Location"})
+    EXPECT_TRUE(goes_to_client(name)) << name;
 }
 
 struct waiter : forward_waiter {

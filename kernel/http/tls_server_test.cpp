@@ -263,9 +263,11 @@ TEST_F(tls_server_test, a_listener_that_wants_client_certificates_serves_nobody_
     const char *what;
     const own_certificate *shown;
     bool good;
-  } cases[] = {{"none", nullptr, false}, {"of the authority", &good, true}, {"of another", &foreign, false}, {"its own", &stranger, false}, {"expired", &old, false}};
+  } cases[] = {{"none", nullptr, false}, {"of the authority", &good, true}, {"of another", &foreign, false}, {"its own", &stranger, false},
+               {"expired", &old, false}};
   for (const auto &c : cases)
-    for (const int most : {TLS1_2_VERSION, TLS1_3_VERSION}) EXPECT_EQ(open({.trusted = &mine_.certificate, .shown = c.shown, .most = most}).served(), c.good) << c.what << most;
+    for (const int most : {TLS1_2_VERSION, TLS1_3_VERSION})
+      EXPECT_EQ(open({.trusted = &mine_.certificate, .shown = c.shown, .most = most}).served(), c.good) << c.what << most;
 }
 
 // A channel and its client, with nothing in between that reads or writes by itself.
@@ -385,7 +387,8 @@ TEST_F(tls_identity_test, what_looks_wrong_is_warned_about) {
     mode_t mode;
     const char *said;
     bool expired;
-  } cases[] = {{{-7200, -60}, 0600, "expired at", true}, {{3600, 7200}, 0600, "not valid before", false}, {{}, 0640, "chmod 600", false}, {{}, 0604, "chmod 600", false}};
+  } cases[] = {{{-7200, -60}, 0600, "expired at", true}, {{3600, 7200}, 0600, "not valid before", false}, {{}, 0640, "chmod 600", false},
+               {{}, 0604, "chmod 600", false}};
   for (const auto &c : cases) {
     const own_certificate shown("DNS:localhost", nullptr, c.valid);
     shown.write(mine_.files.certificate);

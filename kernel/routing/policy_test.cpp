@@ -108,7 +108,8 @@ admit_budget_tokens: 408987
 max_inflight: 37
 shed_if: { kv_cache_utilization: { gt: 0.9 }, waiting_requests: { gt: 20 } }
 routing_policy: { strategy: least-loaded, match: { tags: [a, b], region: eu }, max_tries: 2 }
-fallback_chain: [ { name: x, strategy: { name: least-loaded, options: { k: v } }, exclude_if: { srtt: { gt: 1.5, leave: 1, on_missing: exclude, max_age: 3s } } } ]
+fallback_chain: [ { name: x, strategy: { name: least-loaded, options: { k: v } },
+                    exclude_if: { srtt: { gt: 1.5, leave: 1, on_missing: exclude, max_age: 3s } } } ]
 )";
     const auto once = parse_policy(text, source);
     ASSERT_TRUE(once) << once.why().text();

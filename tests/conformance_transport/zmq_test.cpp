@@ -124,7 +124,8 @@ TEST(transport_zmq, strangers_of_one_address_are_limited_apart_from_its_agents_a
   }
   std::vector<int> held;
   for (int i = 0; i < 9; ++i) held.push_back(raw_connection(port_of(router.bound)));
-  EXPECT_TRUE(drive({&router, &agent}, [&] { return router.metric("rejected_strangers_per_ip_total") == 6; })) << router.metric("rejected_strangers_per_ip_total");
+  EXPECT_TRUE(drive({&router, &agent}, [&] { return router.metric("rejected_strangers_per_ip_total") == 6; }))
+      << router.metric("rejected_strangers_per_ip_total");
   EXPECT_EQ(router.metric("rejected_connections_total"), 0);
   EXPECT_EQ(router.metric("rejected_strangers_total"), 0);
   ASSERT_EQ(router.log().size(), 1u);

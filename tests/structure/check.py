@@ -14,7 +14,7 @@ import sys
 # Lowest layer first: a room includes itself and rooms before it.
 ROOMS = ("base config observe plugins http link fleet routing tenancy providers gateway admin agent apps").split()
 SOURCES = {".c", ".cpp", ".h", ".hpp"}
-MOST_LINES = 500
+MOST_LINES, MOST_COLUMNS = 500, 160
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"\n]+)[>"]', re.M)
 # Comments and character literals are matched so that no string is found inside them.
 TOKEN = re.compile(
@@ -101,10 +101,13 @@ def layers(tree, _):
 
 
 def length(tree, _):
-    for name in tree.under("kernel", "plugins", "sdk", "bench"):
-        lines = tree.text(name).count("\n")
-        if lines > MOST_LINES:
-            yield f"{name}: {lines} lines, more than {MOST_LINES}; split it"
+    for name in tree.under("kernel", "plugins", "sdk", "bench", "tests"):
+        lines = tree.text(name).split("\n")
+        if len(lines) - 1 > MOST_LINES:
+            yield f"{name}: {len(lines) - 1} lines, more than {MOST_LINES}; split it"
+        for number, line in enumerate(lines, 1):
+            if len(line) > MOST_COLUMNS:
+                yield f"{name}:{number}: {len(line)} columns, more than {MOST_COLUMNS}; wrap it"
 
 
 def paths(tree, _):

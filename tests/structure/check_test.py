@@ -19,7 +19,7 @@ GOOD = {
     "docs/http-api.md": "/health `--http-port`\n",
     "docs/reference/settings.md": "| `--http-port` | Port |\n",
     "docs/link.md": "busy\n",
-    "kernel/base/text.hpp": "#pragma once\n#include <string>\n",
+    "kernel/base/text.hpp": "#pragma once\n#include <string>\n// " + "ü" * 157 + "\n",
     "kernel/fleet/pool.hpp": '#include "base/text.hpp"\n#include "hive/abi.h"\n// docs/metrics.md\n',
     "kernel/fleet/column.cpp": 'auto a = intern("temperature");\n',
     "kernel/fleet/registry.cpp": 'auto line = "srtt sample peer_id=";\n',
@@ -57,7 +57,11 @@ BAD = {
         "what the SDK lacks": {"plugins/gate_heat/plugin.c": '#include "hive/private.h"\n'},
     },
     "scratch": {"a fixed name": {"kernel/routing/scan_test.cpp": 'auto f = testing::TempDir() + "x";\n'}},
-    "length": {"a long file": {"bench/long.cpp": "\n" * 501}},
+    "length": {
+        "a long file": {"bench/long.cpp": "\n" * 501},
+        "a wide line": {"sdk/include/hive/abi.h": "// " + "x" * 158 + "\n"},
+        "a wide line of a test": {"tests/sdk/x.cpp": "// " + "x" * 158 + "\n"},
+    },
     "paths": {
         "a checkout": {"cmake/x.cmake": "set(x /" + "work/main)\n"},
         "a home": {"dev": "cp /" + "root/x .\n"},
