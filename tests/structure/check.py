@@ -226,9 +226,13 @@ TOLD = [
     (r"kernel/gateway/routes\.cpp", r"/(v1|health)[\w/*]*\w", "docs/http-api.md"),
     (r"kernel/link/stream\.cpp", r"[a-z]+(_[a-z]+)*", "docs/link.md"),
 ]
+# And each name of that form in the first column of a table there must stand in a literal of those sources.
+LISTED = {"docs/metrics.md": r"[a-z][a-z0-9]*(?:_[a-z0-9]+)+"}
 
 
 def told(tree, _):
+    said = {page: set() for page in LISTED}
+    tests = tree.test_files()
     for files, form, page in TOLD:
         text = tree.text(page) if page in tree.files else ""
         sources = [n for n in tree.files if re.fullmatch(files, n)]
@@ -236,8 +240,15 @@ def told(tree, _):
             yield f"check.py: no file is called {files} any more"
         for name in sources:
             for line, literal in tree.literals(name):
+                if page in said and name not in tests:
+                    said[page].add(literal)
                 if re.fullmatch(form, literal) and not re.search(rf"(?<![A-Za-z0-9]){re.escape(literal)}(?!\w)", text):
                     yield f"{name}:{line}: {literal} does not stand in {page}"
+    for page, names_there in said.items():
+        for number, line in enumerate(tree.text(page).split("\n") if page in tree.files else [], 1):
+            for name in re.findall(rf"`({LISTED[page]})`", line.split("|")[1] if line.startswith("|") else ""):
+                if name not in names_there:
+                    yield f"{page}:{number}: {name} is told by no source"
 
 
 # Flags on our pages that are those of other programs or of a command.

@@ -14,7 +14,7 @@ GOOD = {
     ".ci/run": "#!/bin/sh\nexec ./dev test\n",
     "dev": "case \"$1\" in\n  run) true ;;\n  test) true ;;\nesac\n",
     "docs/README.md": "# Docs\n## Pages\n[metrics](metrics.md) [admin](admin-api.md) [http](http-api.md) [link](link.md)\n",
-    "docs/metrics.md": "`some_total` completed\n",
+    "docs/metrics.md": "| family | labels |\n|---|---|\n| `some_total` | `some_label` |\n| `plugin_KIND_NAME` | |\n`other_total` completed\n",
     "docs/admin-api.md": "/admin/health\n",
     "docs/http-api.md": "/health `--http-port`\n",
     "docs/reference/settings.md": "| `--http-port` | Port |\n",
@@ -88,6 +88,9 @@ BAD = {
     },
     "told": {
         "a family": {"kernel/admin/exporter_fleet.cpp": 'auto n = "more_total";\n'},
+        "a family that has gone": {"docs/metrics.md": "completed\n| `some_total`, `old_total` | |\n"},
+        "a family that a test alone names": {"docs/metrics.md": "completed\n| `some_total`, `old_total` | |\n",
+                                             "kernel/admin/exporter_test.cpp": 'auto n = "old_total";\n'},
         "a route": {"kernel/admin/api.cpp": 'auto n = "/admin/secret-door";\n'},
         "a cause": {"kernel/link/stream.cpp": 'auto n = "bored";\n'},
         "a source that moved": {"kernel/gateway/telemetry.cpp": None},
