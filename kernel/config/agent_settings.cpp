@@ -89,7 +89,7 @@ void add_link(table &t, agent_settings &a) {
     return text.empty() ? fail(errc::invalid, "must not be empty") : status();
   });
   t.add("router-id", &a.router_ids, "",
-        "Peer id of a router with --identity-path; only who has such a key is talked to. Without any, the router's key is the one "
+        "Peer id of a router with --identity-path; only a router that has such a key is talked to. Without any, the router's key is the one "
         "derived from the shared secret.").repeatable().check(is_peer_id).shown_as("ID");
   add_link_secret_rows(t, a.secret_sources, "routers");
   t.add("stream-write-timeout", &a.stream_write_timeout, "60s",

@@ -295,7 +295,7 @@ void resolve_auth(const table &t, router_settings &r, std::vector<status> &probl
   r.http_given = t.origin_of("http-port") != origin::built_in;
   for (const std::string &file : {r.auth_config_file, r.admin_keys_file, r.agents_file, r.revoked_agents_file}) {
     if (!everybody_may(file, S_IWOTH)) continue;
-    const std::string words = file + ": everybody on this machine can write it, and let himself in; run chmod o-w on it";
+    const std::string words = file + ": everybody on this machine can write it, and so let themselves in; run chmod o-w on it";
     if (r.strict_auth) problems.push_back(fail(errc::invalid, words));
     else warnings.push_back(words);
   }

@@ -277,7 +277,7 @@ TEST_F(settings, without_an_address_only_a_router_with_keys_may_bind_every_inter
   EXPECT_EQ(dynamic.settings.http.text(), ":8080");
 }
 
-// Naive variant: whoever has an account on the machine adds a key of his own.
+// Naive variant: whoever has an account on the machine adds a key of their own.
 TEST_F(settings, files_that_decide_who_is_let_in_are_not_everybodys) {
   const auto judge = [&](const char *flag, unsigned mode, bool strict) {
     const std::string path = folder_.at("let-in");

@@ -244,7 +244,7 @@ TEST(forward_line, the_line_is_bounded_and_the_overflow_waits_only_a_while) {
   EXPECT_EQ(line.waiting(), 1u);
 }
 
-// Who is refused is told to come back after that.
+// Whoever is refused is told to come back after that.
 TEST(forward_line, knows_its_own_speed_by_those_who_waited) {
   loop l;
   manual_clock clock;

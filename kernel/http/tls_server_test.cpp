@@ -98,7 +98,7 @@ TEST_F(tls_server_test, says_http_1_1_to_who_asks_and_refuses_who_speaks_only_so
   }
 }
 
-// Naive variant: the handshake fails without a word, and who forgot the s sees a cut connection.
+// Naive variant: the handshake fails without a word, and whoever forgot the s sees a cut connection.
 TEST_F(tls_server_test, tells_plain_http_what_is_wrong) {
   start();
   raw_socket plain = raw_socket::to(port_);
@@ -114,7 +114,7 @@ TEST_F(tls_server_test, tells_plain_http_what_is_wrong) {
 
 TEST_F(tls_server_test, a_handshake_has_its_time_and_holds_nobody_up) {
   server_limits limits;
-  limits.handshake_timeout_ns = ns_per_s;  // also of who does its handshake meanwhile
+  limits.handshake_timeout_ns = ns_per_s;  // also of one that does its handshake meanwhile
   start(limits);
   raw_socket silent = raw_socket::to(port_), half = raw_socket::to(port_), junk = raw_socket::to(port_);
   half.send(std::string("\x16\x03\x01\x02\x00\x01\x00", 7));

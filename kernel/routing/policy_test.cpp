@@ -235,7 +235,7 @@ TEST(policy_text, a_leave_outside_the_range_warns_and_one_at_the_limit_is_fine) 
   const auto far = parse("{lt: 0.9, leave: 1.5}");
   ASSERT_TRUE(far) << far.why().text();
   ASSERT_EQ(far->warnings.size(), 1u);
-  EXPECT_THAT(far->warnings[0], HasSubstr("success_rate.leave: 1.5 lies outside 0..1 (fraction), so who is kept out may never come back"));
+  EXPECT_THAT(far->warnings[0], HasSubstr("success_rate.leave: 1.5 lies outside 0..1 (fraction), so an agent that is kept out may never come back"));
   const auto same = parse("{lt: 0.9, leave: 0.9}");
   ASSERT_TRUE(same) << same.why().text();
   EXPECT_TRUE(same->warnings.empty());

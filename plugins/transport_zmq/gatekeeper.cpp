@@ -192,7 +192,7 @@ void gatekeeper::forget(int fd) {
   open_.erase(found);
 }
 
-// Our own diallers announce themselves as soon as they are connected; who stays silent after the handshake is not one.
+// Our own diallers announce themselves as soon as they are connected; whoever stays silent after the handshake is not one.
 void gatekeeper::sweep() {
   const uint64_t now = host_->now_ns(host_), limit = 2'000'000ull * static_cast<uint64_t>(settings_.handshake_timeout_ms);
   const std::lock_guard lock(mutex_);
