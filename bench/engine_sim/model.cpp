@@ -11,7 +11,8 @@ void histogram::observe(double v) {
   sum += v;
 }
 
-engine_model::engine_model(loop &l, const model_options &options) : loop_(l), options_(options), cache_(options.kv_tokens), step_timer_([this] { step(); }), beat_timer_(l.io()) {}
+engine_model::engine_model(loop &l, const model_options &options)
+    : loop_(l), options_(options), cache_(options.kv_tokens), step_timer_([this] { step(); }), beat_timer_(l.io()) {}
 
 void engine_model::admit(sequence &s) {
   s.admitted_ns_ = now_ns();

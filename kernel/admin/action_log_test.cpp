@@ -110,7 +110,8 @@ TEST_F(action_file, a_key_that_was_typed_into_a_path_and_a_target_without_end_st
 // Naive variants: only what begins like a key is one; only /admin/api-keys is looked at; only who was let in.
 TEST_F(action_file, a_key_of_any_form_stays_out_of_every_target) {
   is_secret = [](std::string_view t) { return t == admin_key; };
-  const std::string key = admin_key, policy = "/admin/policy/models/" + key, agent = "/admin/agents/" + key + "/revoked", id = "/admin/api-keys/%61" + key.substr(1);
+  const std::string key = admin_key, policy = "/admin/policy/models/" + key, agent = "/admin/agents/" + key + "/revoked",
+                    id = "/admin/api-keys/%61" + key.substr(1);
   const auto lines = lines_of({{"PUT", policy.c_str(), "/admin/policy/models/*name", 400},
                                {"PUT", agent.c_str(), "/admin/agents/:peer_id/revoked", 400},
                                {"DELETE", id.c_str(), "/admin/api-keys/:id", 401, false},

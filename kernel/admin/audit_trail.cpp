@@ -4,7 +4,10 @@
 
 namespace hive::admin {
 
-bool audited(const gateway::request_record &r) { return r.route != "/health" && r.method != "OPTIONS"; }
+bool audited(const gateway::request_record &r) {
+  const bool probe = r.route == "/health" || (r.route == "/health/ready" && r.status == 200);
+  return !probe && r.method != "OPTIONS";
+}
 
 observe::audit_entry audit_entry_of(const gateway::request_record &r) {
   observe::audit_entry e;

@@ -8,7 +8,7 @@
 
 namespace hive::admin {
 
-// The line of a request; nothing for GET /health and OPTIONS, which are not audited.
+// Not GET /health, nor GET /health/ready as long as the answer is yes (balancers ask all the time), nor OPTIONS.
 bool audited(const gateway::request_record &);
 observe::audit_entry audit_entry_of(const gateway::request_record &);
 

@@ -74,6 +74,13 @@ TEST(audit_trail, health_checks_and_preflights_are_not_audited) {
   EXPECT_TRUE(audited(r));
   r.route = "/health";
   EXPECT_FALSE(audited(r));
+  r.route = "/health/ready";
+  EXPECT_FALSE(audited(r));
+  for (const int refused : {503, 405, 499}) {
+    r.status = refused;
+    EXPECT_TRUE(audited(r)) << refused;
+  }
+  r.status = 200;
   r.route = "/v1/models";
   r.method = "OPTIONS";
   EXPECT_FALSE(audited(r));

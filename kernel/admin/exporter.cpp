@@ -55,11 +55,13 @@ exporter::exporter(const std::string &version)
                                       observe::exponential_bounds(0.01, 2, 13), {"model"})),
       first_byte_(metrics_.histograms("request_time_to_first_byte_seconds", "From the request's head to the first byte of its answer",
                                       {.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}, {"model"})),
-      provider_seconds_(metrics_.histograms("http_client_request_duration_seconds", "Calls of providers up to the head of the answer; status_code 0: there was none",
+      provider_seconds_(metrics_.histograms("http_client_request_duration_seconds",
+                                            "Calls of providers up to the head of the answer; status_code 0: there was none",
                                             {.05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120}, {"provider", "status_code"})),
       tenant_last_(metrics_.gauges("tenant_last_request_timestamp", "When a tenant's last request that was let in began, Unix seconds",
                                    {"tenant_id", "key_id", "deployment_id"})),
-      tenant_seconds_(metrics_.histograms("tenant_request_duration_seconds", "Answered requests of a tenant, to the first byte of a stream or the end of an answer",
+      tenant_seconds_(metrics_.histograms("tenant_request_duration_seconds",
+                                          "Answered requests of a tenant, to the first byte of a stream or the end of an answer",
                                           {.1, .25, .5, 1, 2, 5, 10, 30, 60}, {"tenant_id", "key_id", "deployment_id", "model"})),
       agent_seconds_(metrics_.histograms("request_duration_seconds", "The same by agent", {.1, .25, .5, 1, 2, 5, 10, 30, 60},
                                          {"tenant_id", "peer_id", "model", "status_code"})) {
@@ -69,7 +71,8 @@ exporter::exporter(const std::string &version)
     auth_failed_client_[why] = refused.with({"client", reason});
     auth_failed_admin_[why] = refused.with({"admin", reason});
   }
-  const observe::counter_family throttled = metrics_.counters("auth_throttled_total", "Requests answered 429 for the failed authentications of their address", {"surface"});
+  const observe::counter_family throttled =
+      metrics_.counters("auth_throttled_total", "Requests answered 429 for the failed authentications of their address", {"surface"});
   auth_throttled_client_ = throttled.with({"client"});
   auth_throttled_admin_ = throttled.with({"admin"});
   auth_reloads_ = metrics_.counters("auth_reload_total", "Files of client and admin keys read again, by how it ended", {"result"});

@@ -168,16 +168,22 @@ void exporter::collect_links(observe::exposition &out) const {
   static constexpr family each_worker[] = {
       {metric_kind::gauge, "link_links", "Welcomed agent connections",
        [](const link::hub_counters &c) -> uint64_t { return c.links_open; }},
-      {metric_kind::counter, "link_links_welcomed_total", "Agent connections welcomed", [](const link::hub_counters &c) -> uint64_t { return c.links_welcomed; }},
-      {metric_kind::counter, "link_links_lost_total", "Welcomed connections that ended without a goodbye", [](const link::hub_counters &c) -> uint64_t { return c.links_lost; }},
+      {metric_kind::counter, "link_links_welcomed_total", "Agent connections welcomed",
+       [](const link::hub_counters &c) -> uint64_t { return c.links_welcomed; }},
+      {metric_kind::counter, "link_links_lost_total", "Welcomed connections that ended without a goodbye",
+       [](const link::hub_counters &c) -> uint64_t { return c.links_lost; }},
       {metric_kind::counter, "link_kicked_total", "Connections ended by the router", [](const link::hub_counters &c) -> uint64_t { return c.kicked; }},
-      {metric_kind::counter, "link_auth_failures_total", "Connections that failed to prove their identity or the secret", [](const link::hub_counters &c) -> uint64_t { return c.auth_failures; }},
+      {metric_kind::counter, "link_auth_failures_total", "Connections that failed to prove their identity or the secret",
+       [](const link::hub_counters &c) -> uint64_t { return c.auth_failures; }},
       {metric_kind::counter, "link_renewals_total", "Sessions renewed on a live link", [](const link::hub_counters &c) -> uint64_t { return c.renewals; }},
       {metric_kind::counter, "link_streams_opened_total", "Streams opened to agents", [](const link::hub_counters &c) -> uint64_t { return c.streams_opened; }},
       {metric_kind::gauge, "link_streams_open", "Streams under way", [](const link::hub_counters &c) -> uint64_t { return c.streams_open; }},
-      {metric_kind::gauge, "link_streams_closing", "Of them cancelled and not yet ended by the agent", [](const link::hub_counters &c) -> uint64_t { return c.streams_closing; }},
-      {metric_kind::counter, "link_late_records_total", "Records of streams that were over", [](const link::hub_counters &c) -> uint64_t { return c.late_records; }},
-      {metric_kind::counter, "link_protocol_errors_total", "Records that broke the protocol", [](const link::hub_counters &c) -> uint64_t { return c.protocol_errors; }}};
+      {metric_kind::gauge, "link_streams_closing", "Of them cancelled and not yet ended by the agent",
+       [](const link::hub_counters &c) -> uint64_t { return c.streams_closing; }},
+      {metric_kind::counter, "link_late_records_total", "Records of streams that were over",
+       [](const link::hub_counters &c) -> uint64_t { return c.late_records; }},
+      {metric_kind::counter, "link_protocol_errors_total", "Records that broke the protocol",
+       [](const link::hub_counters &c) -> uint64_t { return c.protocol_errors; }}};
   for (const family &f : each_worker) {
     out.family(f.kind, f.name, f.help);
     for (size_t w = 0; w < on_.links.size(); ++w)

@@ -66,7 +66,8 @@ TEST(exporter, listeners_are_shown_with_the_sum_of_their_servers) {
   for (const char *line : {"http_connections_refused_total{listener=\"client\",reason=\"address_limit\"} 5",
                            "http_connections_refused_total{listener=\"client\",reason=\"tls_handshake\"} 1",
                            "http_connections_refused_total{listener=\"metrics\",reason=\"tls_timeout\"} 1",
-                           "http_server_timeouts_total{listener=\"client\",phase=\"header\"} 1", "http_server_timeouts_total{listener=\"client\",phase=\"body\"} 4",
+                           "http_server_timeouts_total{listener=\"client\",phase=\"header\"} 1",
+                           "http_server_timeouts_total{listener=\"client\",phase=\"body\"} 4",
                            "http_server_timeouts_total{listener=\"metrics\",phase=\"idle\"} 1", "hivenet_router_tls_handshakes_total{listener=\"client\"} 7",
                            "hivenet_router_tls_certificate_expiry_timestamp_seconds{listener=\"client\"} 1900000000",
                            "hivenet_router_tls_reload_total{result=\"success\"} 2", "hivenet_router_tls_reload_total{result=\"error\"} 1"})
@@ -97,7 +98,8 @@ TEST(exporter, refused_keys_are_shown_by_where_and_why) {
   r.how = gateway::ended::completed;
   finish(tenancy::denial::none, surface::client, "");
   const std::string page = metrics.expose();
-  for (const char *line : {R"({reason="expired_key",surface="client"} 2)", R"({reason="unknown_key",surface="client"} 0)", R"({reason="unknown_key",surface="admin"} 1)",
+  for (const char *line : {R"({reason="expired_key",surface="client"} 2)", R"({reason="unknown_key",surface="client"} 0)",
+                           R"({reason="unknown_key",surface="admin"} 1)",
                            R"({reason="no_key",surface="admin"} 0)", R"({reason="two_credentials",surface="client"} 0)"})
     EXPECT_THAT(page, HasSubstr("\nhivenet_router_auth_failures_total" + std::string(line) + "\n"));
 }

@@ -114,14 +114,16 @@ TEST_F(keys_of_the_admin_api, what_is_wrong_is_400_and_stores_nothing) {
     EXPECT_THAT(one("PUT", "a", body), HasSubstr(words)) << body;
   }
   for (const char *id : {"", " ", " version ", "replace"})
-    for (const char *method : {"GET", "PUT", "DELETE"}) EXPECT_THAT(one(method, id, "{\"version\":\"1\"," + fields("k") + "}", "version=1"), HasSubstr("400 ")) << id;
+    for (const char *method : {"GET", "PUT", "DELETE"})
+      EXPECT_THAT(one(method, id, "{\"version\":\"1\"," + fields("k") + "}", "version=1"), HasSubstr("400 ")) << id;
   EXPECT_THAT(one("DELETE", "a"), HasSubstr("400 {\"error\":\"version is required"));
   EXPECT_EQ(version(), "200 {\"version\":\"\",\"count\":0}");
 }
 
 TEST_F(keys_of_the_admin_api, a_key_is_never_taken_for_an_id) {
   const std::string secret = "a-secret-of-a-client";
-  EXPECT_THAT(one("PUT", secret, "{\"version\":\"1\"," + fields(secret) + "}"), AllOf(HasSubstr("400 "), HasSubstr("the id is the key itself"), Not(HasSubstr(secret))));
+  EXPECT_THAT(one("PUT", secret, "{\"version\":\"1\"," + fields(secret) + "}"),
+              AllOf(HasSubstr("400 "), HasSubstr("the id is the key itself"), Not(HasSubstr(secret))));
   ASSERT_EQ(one("PUT", "a", "{\"version\":\"1\"," + fields(secret) + "}"), "200 {\"ok\":true}");
   for (const std::string &id : {secret, " " + secret, std::string("sk-hivenet-secret")})
     for (const char *method : {"GET", "PUT", "DELETE"})
@@ -143,7 +145,8 @@ TEST_F(keys_of_the_admin_api, are_replaced_whole_or_not_at_all) {
 // Sheet section 18.
 TEST_F(keys_of_the_admin_api, have_room_for_the_longest_prompt_of_the_policies_they_reach) {
   const auto put = [&](int64_t minute) {
-    return one("PUT", "a", "{\"version\":\"1\"," + fields("k", "\"max_occupancy_share\":0.4,\"quota\":{\"input_tokens_per_minute\":" + std::to_string(minute) + "},") + "}");
+    const std::string limits = "\"max_occupancy_share\":0.4,\"quota\":{\"input_tokens_per_minute\":" + std::to_string(minute) + "},";
+    return one("PUT", "a", "{\"version\":\"1\"," + fields("k", limits) + "}");
   };
   rule("serverless", 262'144);
   EXPECT_THAT(put(100'000), HasSubstr("400 {\"error\":\"quota.input_tokens_per_minute"));

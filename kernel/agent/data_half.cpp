@@ -156,7 +156,7 @@ void data_half::drain(uint64_t deadline_ms) {
     if (c->link().welcomed()) c->link().draining(deadline_ms);
 }
 
-// Routers share the slots: who was refused may have one now, whoever's request has ended.
+// Routers share the slots: whoever was refused may have one now, whoever's request has ended.
 void data_half::slot_freed() {
   for (auto &c : connections_) c->link().slot_freed();
 }

@@ -46,7 +46,8 @@ class quick_adapter {
 };
 
 struct quick_codec {
-  quick_codec() : adapter{quick_adapter(), nullptr}, codec((adapter.description = adapter.codec.describe().raw(), &sdk::engine<quick_adapter>::vtable), &adapter) {}
+  quick_codec()
+      : adapter{quick_adapter(), nullptr}, codec((adapter.description = adapter.codec.describe().raw(), &sdk::engine<quick_adapter>::vtable), &adapter) {}
   sdk::engine<quick_adapter>::instance adapter;
   engine_codec codec;
 };

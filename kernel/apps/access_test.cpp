@@ -72,7 +72,8 @@ TEST_F(who_may_come_in, modes_change_at_runtime_only_as_far_as_is_safe) {
 TEST_F(who_may_come_in, both_files_count_or_neither) {
   ASSERT_TRUE(start(listed(client), admin + "\n").ok());
   const auto before = doors->keys();
-  const std::pair<std::string, std::string> bad[] = {{"api: [", admin + "\n" + other + "\n"}, {listed("new"), "short\n"}, {listed("new"), admin + "\n" + admin + "\n"},
+  const std::pair<std::string, std::string> bad[] = {{"api: [", admin + "\n" + other + "\n"}, {listed("new"), "short\n"},
+                                                     {listed("new"), admin + "\n" + admin + "\n"},
                                                      {listed(admin), admin + "\n"}};
   for (const auto &[auth, admins] : bad) {
     EXPECT_FALSE(reload(auth, admins)) << auth << admins;

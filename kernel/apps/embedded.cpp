@@ -82,7 +82,8 @@ class embedded_agents::one {
     std::vector<loop *> homes;
     for (const embedded_place &p : owner_.places_) {
       const std::string name = "backend " + url_ + " " + std::to_string(homes.size());
-      auto instance = make_instance(owner_.plugins_, owner_.services_, HIVE_KIND_TRANSPORT, transport, name, "agent inside this router, worker " + std::to_string(homes.size()));
+      auto instance = make_instance(owner_.plugins_, owner_.services_, HIVE_KIND_TRANSPORT, transport, name,
+                                    "agent inside this router, worker " + std::to_string(homes.size()));
       if (!instance) return instance.why();
       transports_.push_back(std::move(*instance));
       homes.push_back(p.home);

@@ -7,7 +7,7 @@ namespace {
 
 using entry = http::peer_limit::entry;
 
-// Naive variant: the 256 connections of a listener are for who comes first.
+// Naive variant: the 256 connections of a listener are for whoever comes first.
 TEST(http_edge, one_address_does_not_fill_the_operators_listeners) {
   const http_edge edge(config::edge_settings{}, gateway::trusted_proxies{});
   const http::server_limits own = edge.own_limits();

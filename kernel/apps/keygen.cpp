@@ -24,15 +24,16 @@ std::string quoted(std::string_view text) {  // a JSON string is a YAML one
   return out;
 }
 
-std::string today() {
-  const time_t now = time(nullptr);
+}  // namespace
+
+std::string date_of_key(time_t at, int years_later) {
   tm parts;
-  gmtime_r(&now, &parts);
+  gmtime_r(&at, &parts);
+  parts.tm_year += years_later;
+  timegm(&parts);  // puts right what is no date: 29 February of a year without one is 1 March
   char text[16];
   return {text, std::strftime(text, sizeof text, "%d-%m-%Y", &parts)};
 }
-
-}  // namespace
 
 int keygen_command(const std::vector<std::string> &arguments) {
   std::string tenant = "my-tenant";
@@ -55,6 +56,7 @@ int keygen_command(const std::vector<std::string> &arguments) {
   }
   std::string name = tenant + " key";
   if (name.size() > most_tenant_bytes) name = tenant;
+  const time_t now = time(nullptr);
   std::array<uint8_t, 32> random;
   randombytes_buf(random.data(), random.size());
   std::string key = tenancy::key_text(random);
@@ -66,8 +68,8 @@ int keygen_command(const std::vector<std::string> &arguments) {
             << "        name: " << quoted(name) << "\n"
             << "        owner: " << quoted(tenant) << "\n"
             << "        description: \"\"\n"
-            << "        created_at: \"" << today() << "\"\n"
-            << "        # expires_at: \"01-01-2027\"\n"
+            << "        created_at: \"" << date_of_key(now, 0) << "\"\n"
+            << "        # expires_at: \"" << date_of_key(now, 1) << "\"\n"
             << "      # models: []\n"
             << "      quota:\n"
             << "        requests_per_minute: 100\n"

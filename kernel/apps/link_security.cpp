@@ -34,7 +34,8 @@ void reload_link(const config::router_settings &s, access &doors, hub_control &h
         secrets = apart;
       }
     if (secrets) {
-      observe::log("link").info("{} shared secret(s) accepted; asked to prove one: every agent if the list has changed, else who proved an older one", secrets->size());
+      observe::log("link").info("{} shared secret(s) accepted; asked to prove one: every agent if the list has changed, else those that proved an older one",
+                                secrets->size());
       hubs.set_secrets(*secrets);
       link::wipe(*secrets);
     } else {

@@ -1,4 +1,5 @@
 // Judging policy files without a router: every problem of every file, as it would be judged at the start; and the command `policy`.
+// The main thread of a process that does nothing else.
 #pragma once
 
 #include <string>

@@ -129,7 +129,7 @@ void router_app::housekeeping() {
   }
 }
 
-// Who started it with nothing but --backend is told what to do next, once there is something to do it with.
+// Whoever started it with nothing but --backend is told what to do next, once there is something to do it with.
 void router_app::tell_first_request() {
   if (first_request_told_ || embedded_->empty() || !settings_.config_file.empty()) return;
   const std::string line = first_request(*fleet_, settings_.edge.tls() ? "https" : "http", units_.front()->server->address());

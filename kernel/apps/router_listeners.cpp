@@ -4,7 +4,7 @@
 
 namespace hive::apps {
 
-// On one worker: who administers is no load.
+// On one worker: operators are no load.
 status router_app::start_admin_listener(unit &u) {
   if (!settings_.edge.admin_apart) return {};
   u.admin_server = std::make_unique<http::server>(u.home, u.gateway->admin_side(), edge_->own_limits());

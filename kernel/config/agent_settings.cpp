@@ -89,7 +89,7 @@ void add_link(table &t, agent_settings &a) {
     return text.empty() ? fail(errc::invalid, "must not be empty") : status();
   });
   t.add("router-id", &a.router_ids, "",
-        "Peer id of a router with --identity-path; only who has such a key is talked to. Without any, the router's key is the one "
+        "Peer id of a router with --identity-path; only a router that has such a key is talked to. Without any, the router's key is the one "
         "derived from the shared secret.").repeatable().check(is_peer_id).shown_as("ID");
   add_link_secret_rows(t, a.secret_sources, "routers");
   t.add("stream-write-timeout", &a.stream_write_timeout, "60s",
@@ -168,7 +168,8 @@ void finish(const table &t, agent_settings &a, std::vector<status> &problems, st
   name_source("jwt-secret", a.secret_sources.text_from);
   name_source("jwt-secret-previous", a.secret_sources.previous_text_from);
   if (auto read = read_link_secrets(a.secret_sources); !read) problems.push_back(read.why());
-  else if (read->empty()) problems.push_back(fail(errc::invalid, "a shared secret is required; set --jwt-secret-file or HIVENET_ROUTER_JWT_SECRET", "jwt-secret-file"));
+  else if (read->empty())
+    problems.push_back(fail(errc::invalid, "a shared secret is required; set --jwt-secret-file or HIVENET_ROUTER_JWT_SECRET", "jwt-secret-file"));
   else a.secrets = *std::move(read);
   for (std::string &each : judge_secret_files(a.secret_sources)) warnings.push_back(std::move(each));
 

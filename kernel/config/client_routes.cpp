@@ -57,7 +57,8 @@ status check_name(std::string_view name) {
     });
     if (segment.empty() || !text || segment.find_first_not_of('.') == std::string_view::npos) return wrong();
     if (is_control(segment))
-      return fail(errc::invalid, quoted + " cannot be allowed: \"" + std::string(segment) + "\" names what controls an engine or the router, not a request of a client");
+      return fail(errc::invalid, quoted + " cannot be allowed: \"" + std::string(segment) +
+                                 "\" names what controls an engine or the router, not a request of a client");
     from = slash + 1;
   }
   return {};
@@ -91,7 +92,8 @@ result<allowed_route> parse_allowed_route(std::string_view text) {
   } else if (it != known.end()) {
     out.capability = it->capability;
   } else {
-    return fail(errc::invalid, "the route \"" + std::string(name) + "\" is not known; write it with what a model must do to serve it, like " + std::string(name) + "=llm. Known are " + known_route_names());
+    return fail(errc::invalid, "the route \"" + std::string(name) + "\" is not known; write it with what a model must do to serve it, like " +
+                                   std::string(name) + "=llm. Known are " + known_route_names());
   }
   return out;
 }

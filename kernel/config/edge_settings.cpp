@@ -18,7 +18,8 @@ void add_edge_rows(table &t, edge_settings &e) {
   t.add("admin-tls-client-ca-file", &e.admin_client_ca_file, "",
         "Certificate authorities (PEM): clients of --admin-listen need a certificate of theirs, beside the key.").shown_as("PATH");
   t.add("metrics-tls", &e.metrics_tls, "", "--metrics-port speaks TLS, too, with the same certificate.");
-  t.add("tls-handshake-timeout", &e.handshake_timeout, "10s", "From accepting a connection to the end of its TLS handshake.").range(100 * ns_per_ms, ns_per_hour);
+  t.add("tls-handshake-timeout", &e.handshake_timeout, "10s",
+        "From accepting a connection to the end of its TLS handshake.").range(100 * ns_per_ms, ns_per_hour);
   t.add("http-max-header-bytes", &e.max_head, "32768", "Largest request head.").range(1024, 32768);
   t.add("http-header-timeout", &e.header_timeout, "10s", "From the first byte of a request's head to its end.").range(100 * ns_per_ms, ns_per_hour);
   t.add("http-idle-timeout", &e.idle_timeout, "2m", "How long a connection without a request is kept.").range(100 * ns_per_ms, ns_per_day);

@@ -70,7 +70,8 @@ void read_embedded_agents(const yaml::node &block, std::vector<embedded_agent> &
     t.apply_built_in();
     t.apply_file(item, {}, problems);
     one.where = item.where() + ": " + item.path();
-    if (one.settings.backend_url.empty() && problems.size() == before) problems.push_back(item.wrong("url is missing; write one like url: http://localhost:8888"));
+    if (one.settings.backend_url.empty() && problems.size() == before)
+      problems.push_back(item.wrong("url is missing; write one like url: http://localhost:8888"));
     if (problems.size() > before) continue;
     if (t.origin_of("machine") == origin::built_in) one.settings.machine.clear();
     indent(t.resolved(), one.shown);

@@ -76,7 +76,8 @@ std::vector<std::string> judge_secret_files(const link_secret_sources &s) {
 status is_peer_id(const std::string &text) {
   constexpr std::string_view digits = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz";
   const bool good = text.size() == 52 && text.starts_with("12D3KooW") && text.find_first_not_of(digits) == std::string::npos;
-  return good ? status() : fail(errc::invalid, "\"" + text + "\" is not a peer id; it is the text 12D3KooW... of 52 characters that the other side logs at its start");
+  return good ? status()
+              : fail(errc::invalid, "\"" + text + "\" is not a peer id; it is the text 12D3KooW... of 52 characters that the other side logs at its start");
 }
 
 }  // namespace hive::config

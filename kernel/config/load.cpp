@@ -88,7 +88,8 @@ void load(table &t, const std::vector<std::string> &arguments, const environment
   }
   if (out.settings.print_config) {
     out.out = t.resolved() + show_plugins(out.settings.plugins);
-    if constexpr (requires { out.settings.embedded_agents; }) out.out += show_embedded_agents(out.settings.embedded_agents) + show_model_aliases(out.settings.model_aliases);
+    if constexpr (requires { out.settings.embedded_agents; })
+      out.out += show_embedded_agents(out.settings.embedded_agents) + show_model_aliases(out.settings.model_aliases);
   } else if (out.settings.check_config) {
     out.judge = true;
   } else {

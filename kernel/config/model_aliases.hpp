@@ -1,7 +1,7 @@
 // Further names of models, from the router's file:
 //
 //   model_aliases:
-//     gpt-4o: llama3-70b          # who asks for gpt-4o is served by llama3-70b
+//     gpt-4o: llama3-70b          # a request for gpt-4o is served by llama3-70b
 //     fast: gpt-4o                # an alias of an alias is one of the model
 //
 // An alias wins over a model of the same name. Start of a program, or whoever reads the file again; one thread.

@@ -65,7 +65,8 @@ void read_plugins(const yaml::node &block, plugin_settings &out, std::vector<sta
       for (const yaml::node &item : enable->items()) {
         const auto name = item.as_text();
         if (!name) problems.push_back(name.why());
-        else if (!is_library_name(*name)) problems.push_back(item.wrong("\"" + *name + "\" is not the name of a library; write it without folder and .so, like gate_srtt"));
+        else if (!is_library_name(*name))
+          problems.push_back(item.wrong("\"" + *name + "\" is not the name of a library; write it without folder and .so, like gate_srtt"));
         else if (!seen.insert(*name).second) problems.push_back(item.wrong("\"" + *name + "\" is listed twice; remove one"));
         else names.push_back(*name);
       }
@@ -90,7 +91,8 @@ void read_plugins(const yaml::node &block, plugin_settings &out, std::vector<sta
       const auto hash = pin.value.as_text();
       if (!is_library_name(pin.key)) problems.push_back(pin.value.wrong("not the name of a library; write it without folder and .so, like gate_srtt"));
       else if (!hash) problems.push_back(hash.why());
-      else if (hash->size() != 64 || !from_hex(*hash)) problems.push_back(pin.value.wrong("not a SHA-256; write the 64 hexadecimal digits that sha256sum prints"));
+      else if (hash->size() != 64 || !from_hex(*hash))
+        problems.push_back(pin.value.wrong("not a SHA-256; write the 64 hexadecimal digits that sha256sum prints"));
       else out.pins[pin.key] = lower(*hash);
     }
   }

@@ -95,7 +95,7 @@ void add_limits(table &t, router_settings &r) {
         "Requests that may wait for a forward slot, over all workers.").range(1, 1'000'000);
   t.add("max-concurrent", &r.max_concurrent, "50", "Requests that are forwarded at once.").range(1, 1'000'000);
   t.add("queue-depth", &r.queue_depth, "30",
-        "Requests of one model that may wait for agent capacity; 0 = none.").range(0, 1'000'000);
+        "Requests of one model that may wait for agent capacity, and of one key for its max_parallel_requests; 0 = none.").range(0, 1'000'000);
   t.add("queue-bytes", &r.queue_bytes, "64MiB",
         "Bytes of the bodies of one model's requests that may wait for agent capacity.").range(0, 1ULL << 40);
   t.add("max-tries-per-step", &r.max_tries_per_step, "3", "Agents tried in one policy step.").range(1, 100);
@@ -192,7 +192,8 @@ void add_fleet(table &t, router_settings &r) {
   t.add("disk-db-ttl", &r.disk_db_ttl_days, "30",
         "Days that an agent's history is kept; 0 = for ever.").range(0, 36500);
   t.add("universal-flush-interval", &r.flush_interval, "30s", "Period of the history flush.").range(100 * ns_per_ms, ns_per_day);
-  t.add("reset-disk-db", &r.reset_disk_db, "", "Has the storage erase its database once it has the lock on it; refused by one without an option `reset`.").no_env().no_file();
+  t.add("reset-disk-db", &r.reset_disk_db, "",
+        "Has the storage erase its database once it has the lock on it; refused by one without an option `reset`.").no_env().no_file();
 }
 
 void add_security(table &t, router_settings &r) {
@@ -273,7 +274,8 @@ void resolve_link(const table &t, router_settings &r, std::vector<status> &probl
   } else {
     for (const char *name : {"link-listen", "grpc-port", "p2p-listen-addr"})
       if (const setting *row = t.find(name); row->from != origin::built_in) {
-        problems.push_back(fail(errc::invalid, "agents may connect only with a shared secret; set --jwt-secret-file or HIVENET_ROUTER_JWT_SECRET", row->source));
+        problems.push_back(fail(errc::invalid, "agents may connect only with a shared secret; set --jwt-secret-file or HIVENET_ROUTER_JWT_SECRET",
+                                row->source));
         break;
       }
     if (r.embedded_agents.empty()) warnings.push_back("no shared secret, so no agent can connect; set --jwt-secret-file or HIVENET_ROUTER_JWT_SECRET");
@@ -282,7 +284,8 @@ void resolve_link(const table &t, router_settings &r, std::vector<status> &probl
   if (t.origin_of("link-listen") != origin::built_in) r.link_listen = w.link_listen;
   else r.link_listen = {w.grpc_port.host.empty() ? w.p2p_listen_addr : w.grpc_port.host, w.grpc_port.port};
   if (r.link_listen.port != 0 && r.link_listen.port + r.workers - 1 > 65535)
-    problems.push_back(fail(errc::invalid, "worker i listens on port + i, and " + std::to_string(r.link_listen.port) + " + " + std::to_string(r.workers - 1) + " is over 65535", "link-listen"));
+    problems.push_back(fail(errc::invalid, "worker i listens on port + i, and " + std::to_string(r.link_listen.port) +
+                                           " + " + std::to_string(r.workers - 1) + " is over 65535", "link-listen"));
   if (!w.p2p_announce_addr.empty())
     if (auto host = parse_announce(w.p2p_announce_addr)) r.announce_host = *std::move(host);
 }
@@ -292,7 +295,7 @@ void resolve_auth(const table &t, router_settings &r, std::vector<status> &probl
   r.http_given = t.origin_of("http-port") != origin::built_in;
   for (const std::string &file : {r.auth_config_file, r.admin_keys_file, r.agents_file, r.revoked_agents_file}) {
     if (!everybody_may(file, S_IWOTH)) continue;
-    const std::string words = file + ": everybody on this machine can write it, and let himself in; run chmod o-w on it";
+    const std::string words = file + ": everybody on this machine can write it, and so let themselves in; run chmod o-w on it";
     if (r.strict_auth) problems.push_back(fail(errc::invalid, words));
     else warnings.push_back(words);
   }

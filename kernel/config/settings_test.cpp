@@ -116,7 +116,8 @@ TEST_F(settings, bad_values_in_the_file_are_refused_with_line_and_what_would_be_
       {"reset_disk_db: true\n", "F:1: reset_disk_db: unknown key\n"},
       {"embedded_agent: []\n", "F:1: embedded_agent: unknown key; did you mean \"embedded_agents\"?\n"},
       {"plugins: {dir: [x]}\n", "F:1: plugins.dir: unknown key; did you mean \"dirs\"?\n"},
-      {"plugins: {enable: [gate_srtt.so]}\n", "F:1: plugins.enable[0]: \"gate_srtt.so\" is not the name of a library; write it without folder and .so, like gate_srtt\n"},
+      {"plugins: {enable: [gate_srtt.so]}\n",
+       "F:1: plugins.enable[0]: \"gate_srtt.so\" is not the name of a library; write it without folder and .so, like gate_srtt\n"},
       {"plugins: {enable: [a, a]}\n", "F:1: plugins.enable[1]: \"a\" is listed twice; remove one\n"},
       {"plugins: {config: {gates: {}}}\n", "F:1: plugins.config.gates: unknown key; did you mean \"gate\"?\n"},
       {"plugins: {config: {gate: {srtt: 3}}}\n", "F:1: plugins.config.gate.srtt: \"3\" stands where a map (key: value) is needed\n"},
@@ -154,7 +155,8 @@ TEST_F(settings, bad_variables_are_refused_by_name_and_unknown_ones_warned_about
     EXPECT_EQ(router_errors({}), std::string(name) + ": " + why + "\n");
     env_.erase(name);
   }
-  EXPECT_EQ(router_errors({"--audit-log-path", "off", "--audit-required"}), "audit-log-path: off, and --audit-required wants a file; leave one of the two out\n");
+  EXPECT_EQ(router_errors({"--audit-log-path", "off", "--audit-required"}),
+            "audit-log-path: off, and --audit-required wants a file; leave one of the two out\n");
   env_["HIVENET_ROUTER_QUEUE_DEPTH"] = "0";
   env_["HIVENET_ROUTER_QUEUE_SISE"] = "1";
   env_["HIVENET_ROUTER_AGENT_CAPACITY"] = "1";
@@ -277,7 +279,7 @@ TEST_F(settings, without_an_address_only_a_router_with_keys_may_bind_every_inter
   EXPECT_EQ(dynamic.settings.http.text(), ":8080");
 }
 
-// Naive variant: whoever has an account on the machine adds a key of his own.
+// Naive variant: whoever has an account on the machine adds a key of their own.
 TEST_F(settings, files_that_decide_who_is_let_in_are_not_everybodys) {
   const auto judge = [&](const char *flag, unsigned mode, bool strict) {
     const std::string path = folder_.at("let-in");
@@ -350,12 +352,14 @@ TEST_F(settings, backends_come_from_flags_and_from_the_file) {
 
 TEST_F(settings, what_is_wrong_with_a_backend_is_said_with_its_place) {
   const std::pair<const char *, const char *> flags[] = {
-      {"localhost:8000", "--backend: \"localhost:8000\" is not an http:// or https:// URL; write one like http://localhost:8888, or vllm=http://localhost:8888\nusage"},
+      {"localhost:8000",
+       "--backend: \"localhost:8000\" is not an http:// or https:// URL; write one like http://localhost:8888, or vllm=http://localhost:8888\nusage"},
       {"vllm=", "--backend: \"\" is not an http"},
       {"=http://a:1", "--backend: \"\" is not the id of a component"},
       {"VLLM=http://a:1", "--backend: \"VLLM\" is not the id of a component"},
       {"http://a:1/?q", "--backend: "}};
-  for (const auto &[value, want] : flags) EXPECT_TRUE(router_errors({"--backend", value}).starts_with(want)) << value << ": " << router_errors({"--backend", value});
+  for (const auto &[value, want] : flags)
+    EXPECT_TRUE(router_errors({"--backend", value}).starts_with(want)) << value << ": " << router_errors({"--backend", value});
   const std::pair<const char *, const char *> files[] = {
       {"embedded_agents: 3\n", "F:1: embedded_agents: "},
       {"embedded_agents: [http://a:1]\n", "F:1: embedded_agents[0]: each agent is a map; write one like {url: http://localhost:8888}\n"},
@@ -372,7 +376,8 @@ TEST_F(settings, what_is_wrong_with_a_backend_is_said_with_its_place) {
 }
 
 TEST_F(settings, print_config_shows_embedded_agents_so_that_they_can_be_read_again) {
-  const auto got = load_router(with_file("embedded_agents:\n  - url: http://a:1\n    capacity: 3\n  - url: http://b:1\n    name: second\n", {"--print-config"}), env_, "1.0");
+  const char *text = "embedded_agents:\n  - url: http://a:1\n    capacity: 3\n  - url: http://b:1\n    name: second\n";
+  const auto got = load_router(with_file(text, {"--print-config"}), env_, "1.0");
   ASSERT_EQ(got.exit_code, 0) << got.err;
   const size_t block = got.out.find("embedded_agents:\n");
   ASSERT_NE(block, std::string::npos);

@@ -307,7 +307,8 @@ std::vector<std::string> table::apply_flags(const std::vector<std::string> &argu
       problems.push_back(fail(errc::invalid, "needs a value", shown));
       continue;
     }
-    if (std::find(row->aliases.begin(), row->aliases.end(), name) != row->aliases.end()) warnings.push_back(shown + " is an old name of --" + row->name + "; use that");
+    if (std::find(row->aliases.begin(), row->aliases.end(), name) != row->aliases.end())
+      warnings.push_back(shown + " is an old name of --" + row->name + "; use that");
     if (!row->unused_why.empty()) warnings.push_back(shown + " is accepted but not used: " + row->unused_why);
 
     std::vector<std::string> values{value};

@@ -140,7 +140,8 @@ std::string table::resolved() const {
 }
 
 std::string table::help() const {
-  std::string out = "usage: " + program_ + " [flags]\n\nA flag wins over its environment variable, that over the file of --config, that over the built-in value.\n";
+  std::string out = "usage: " + program_ + " [flags]\n\n"
+                    "A flag wins over its environment variable, that over the file of --config, that over the built-in value.\n";
   std::string section;
   for (const setting &row : rows_) {
     if (row.section != section) out += "\n" + row.section + "\n";
@@ -164,7 +165,8 @@ std::string table::markdown() const {
                     "\n\nMade by `hive-settings-docs` from the program's own table; do not edit.\n\n"
                     "A flag wins over its environment variable, that over the file named by `--config`, that over the built-in value.\n"
                     "`-x` and `--x` are the same, `--x v` and `--x=v` too; parsing stops at the first argument that is no flag.\n"
-                    "Durations are written `500ms`, `5s`, `2m`, `1h30m`; sizes in bytes or as `64KiB`, `10MiB`; addresses as `:8080`, `127.0.0.1:8080`, `[::1]:8080`.\n"
+                    "Durations are written `500ms`, `5s`, `2m`, `1h30m`; sizes in bytes or as `64KiB`, `10MiB`; "
+                    "addresses as `:8080`, `127.0.0.1:8080`, `[::1]:8080`.\n"
                     "In the file numbers follow JSON's grammar (no `010`, `0x10`, `1_000`), booleans are `true` and `false`, `null` means absent.\n"
                     "An unknown key, a wrong type or a value out of range stops the program at start; all problems are reported at once.\n";
   std::string section;

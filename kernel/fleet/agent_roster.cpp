@@ -63,7 +63,8 @@ result<agent_lines> parse_agent_lines(std::string_view text, const std::string &
     const std::string at = where + ":" + std::to_string(number);
     if (!link::curve_key_of(words.front()))
       return fail(errc::invalid, "the line begins with no peer id; write one like 12D3KooW..., the text of 52 characters that the agent logs at its start", at);
-    if (!models && words.size() > 1) return fail(errc::invalid, "something stands behind the peer id; write one a line, remarks in lines that begin with #", at);
+    if (!models && words.size() > 1)
+      return fail(errc::invalid, "something stands behind the peer id; write one a line, remarks in lines that begin with #", at);
     std::string id = std::move(words.front());
     words.erase(words.begin());
     if (!out.emplace(std::move(id), std::move(words)).second) return fail(errc::invalid, "this peer id stands in a line above, too; remove one", at);

@@ -1,10 +1,10 @@
 // Attempts of the last five minutes, so that an agent's success rate can forget (routing sheet W53: a lifetime rate hides an
-// outage behind old successes, and keeps out for ever who was repaired long ago).
+// outage behind old successes, and keeps out for ever an agent that was repaired long ago).
 //
 //   rate(t) = sum(ok) / sum(ok + failed) over the ten buckets of 30 s that are not older than 5 minutes at t
 //
 // A plain sliding window in steps of one bucket: it spans 4.5 to 5 minutes. It was preferred to a decaying mean because a
-// mean of no new samples keeps its value: who is kept out by it is measured no more and would stay out. Here the value is
+// mean of no new samples keeps its value: an agent that is kept out by it is measured no more and would stay out. Here the value is
 // missing once the window is empty.
 #pragma once
 

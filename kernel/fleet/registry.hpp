@@ -123,7 +123,7 @@ class registry final : public link::directory {
   std::shared_ptr<agent> find(std::string_view peer_id) const;
   // Slots taken of all agents, those included that were removed while leases were out.
   int64_t slots_taken() const;
-  // Takes out a pool that no agent serves; null = there is none, or it has a member. Who serves that model later gets a new
+  // Takes out a pool that no agent serves; null = there is none, or it has a member. An agent that serves that model later gets a new
   // pool, so sessions that hold this one may keep it.
   std::shared_ptr<pool> drop_pool(std::string_view model);
   // The stored routing facts of an agent; empty when it serves nothing.

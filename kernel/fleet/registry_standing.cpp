@@ -39,14 +39,14 @@ bool registry::disconnect(std::string_view peer_id, const disconnection &d) {
   return any;
 }
 
-// The capacity follows, and with it the rows of its pools and who waits there.
+// The capacity follows, and with it the rows of its pools and whoever waits there.
 void registry::judge_streak(agent &a) const {
   if (!a.judge_streak(settings_.probation_after)) return;
   const auto pools = a.pools();  // kept through the loop
   for (const std::shared_ptr<pool> &p : *pools) p->refresh(a);
 }
 
-// Who waits in their pools hears of every slot more.
+// Whoever waits in their pools hears of every slot more.
 void registry::grow_starters(uint64_t now) {
   std::vector<std::shared_ptr<agent>> grown;
   {

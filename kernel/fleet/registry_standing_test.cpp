@@ -10,7 +10,8 @@ TEST_F(registry_of_two_workers, an_agent_that_fails_again_and_again_gets_one_req
   const auto who = a();
   const auto p = reg.find_pool("m");
   const auto outcome = [&](bool success) {
-    reg.record_outcome(*who, {.generation = who->generation(), .success = success, .rtt_ms = 5, .input_tokens = 0, .output_tokens = 0, .request_id = {}, .kind = request_kind::chat});
+    reg.record_outcome(*who, {.generation = who->generation(), .success = success, .rtt_ms = 5, .input_tokens = 0, .output_tokens = 0,
+                              .request_id = {}, .kind = request_kind::chat});
   };
   outcome(false);
   outcome(false);
@@ -86,7 +87,7 @@ class slow_starters : public registry_of_two_workers {
   uint32_t capacity() { return a()->slots.load().second; }
 };
 
-// Naive variants: all slots at once; the row of the pool keeps what it was; who waits is told of none of them, or only of the last.
+// Naive variants: all slots at once; the row of the pool keeps what it was; whoever waits is told of none of them, or only of the last.
 TEST_F(slow_starters, a_new_agent_gets_one_slot_after_another_and_who_waits_hears_of_each) {
   connect(1, 8);
   const auto p = reg.find_pool("m");

@@ -124,7 +124,8 @@ TEST_F(registry_of_two_workers, the_same_process_replaces_its_link_and_keeps_eve
     ASSERT_TRUE(p->take(0));
   }
   lease held(who, who->info(), p);
-  reg.record_outcome(*who, {.generation = who->generation(), .success = false, .rtt_ms = 30, .input_tokens = 0, .output_tokens = 0, .request_id = "r1", .kind = request_kind::stream});
+  reg.record_outcome(*who, {.generation = who->generation(), .success = false, .rtt_ms = 30, .input_tokens = 0, .output_tokens = 0,
+                            .request_id = "r1", .kind = request_kind::stream});
   reg.heartbeat("A", false, "down");
   const uint64_t generation = who->generation();
   EXPECT_EQ(authenticate(99, 1).what, kind::welcome);
@@ -243,7 +244,8 @@ TEST_F(registry_of_two_workers, silence_makes_unhealthy_then_removes) {
   EXPECT_EQ(seen.events.back(), "removed A");
   EXPECT_TRUE(reg.snapshot()->agents.empty());
   EXPECT_EQ(reg.find_pool("m"), nullptr);
-  reg.record_outcome(*who, {.generation = generation, .success = true, .rtt_ms = 5, .input_tokens = 0, .output_tokens = 0, .request_id = {}, .kind = request_kind::chat});
+  reg.record_outcome(*who, {.generation = generation, .success = true, .rtt_ms = 5, .input_tokens = 0, .output_tokens = 0,
+                            .request_id = {}, .kind = request_kind::chat});
   EXPECT_EQ(who->counters.successful, 0u);
   EXPECT_EQ(reg.stats().dropped_outcomes, 1u);
 }

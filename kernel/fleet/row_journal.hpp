@@ -1,4 +1,4 @@
-// Which rows of a pool had which value written lately, of the columns that somebody follows, so that who keeps something per row
+// Which rows of a pool had which value written lately, of the columns that somebody follows, so that whoever keeps something per row
 // brings up to date those alone and not ten thousand. Guarded by the pool's lock. Membership is told by the pool's epoch, not here.
 #pragma once
 
@@ -15,7 +15,7 @@ class row_journal {
   static constexpr uint64_t room = 256;
   static constexpr size_t most_columns = 256;
 
-  // Who reads says so before it relies on it, once a column: most are followed by nobody, and every request changes some of those.
+  // Whoever reads says so before it relies on it, once a column: most are followed by nobody, and every request changes some of those.
   void follow(hive_column column) const { followed_.set(column); }
   bool follows(hive_column column) const { return followed_[column]; }
   // `column` 0 = some.

@@ -1,4 +1,4 @@
-// Who guesses keys is made to wait: so many failed authentications a minute an address, over clients' and admin keys and over all
+// Whoever guesses keys is made to wait: so many failed authentications a minute an address, over clients' and admin keys and over all
 // workers; beyond that its requests are refused before their credential is looked at, a right one too, so that nothing can be
 // learned from the answer. Loopback is not counted: behind a proxy of this machine that nobody named (--trusted-proxies)
 // everybody is one address.

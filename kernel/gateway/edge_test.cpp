@@ -209,7 +209,7 @@ TEST_F(edge, who_leaves_admin_unanswered_is_the_admin_only_with_a_key) {
   }
 }
 
-// Naive variant: the record is written by who answers; this one never did.
+// Naive variant: the record is written by whoever answers; this one never did.
 TEST_F(edge, a_handler_that_throws_leaves_a_record_of_500_with_the_id_of_its_answer) {
   bed.admin.broken = true;
   const std::string answer = bed.ask(get("/admin/x", std::string("Authorization: Bearer ") + testing::admin_secret + "\r\n"));

@@ -19,7 +19,7 @@ namespace hive::gateway {
 
 class forward_line;
 
-// Who waits. All of it belongs to the waiter's loop; on_forward_slot is posted there, never called inline.
+// A request that waits. All of it belongs to the waiter's loop; on_forward_slot is posted there, never called inline.
 class forward_waiter {
  public:
   explicit forward_waiter(loop &l) : loop_(l) {}

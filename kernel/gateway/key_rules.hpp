@@ -1,4 +1,4 @@
-// What the client API answers to who may not: the errors of authentication and of model rules. Pure, any thread.
+// What the client API answers to a caller that may not: the errors of authentication and of model rules. Pure, any thread.
 #pragma once
 
 #include <optional>

@@ -22,7 +22,7 @@ void relay::refuse_model(const api_error &error) {
   refuse(ended::rejected_admission, error);
 }
 
-// Before admission: who waits for another request of the same key must not hold what other keys could use.
+// Before admission: a request that waits for another request of the same key must not hold what other keys could use.
 bool relay::take_turn() {
   if (!quota_) return true;
   const tenancy::client_key &key = *caller_;

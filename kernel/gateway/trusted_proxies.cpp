@@ -44,7 +44,9 @@ std::optional<bytes> hop_of(std::string_view text) {
 result<trusted_proxies> trusted_proxies::parse(const std::vector<std::string> &list) {
   trusted_proxies out;
   for (const std::string &text : list) {
-    const auto wrong = [&] { return fail(errc::invalid, "\"" + text + "\" is no IP address and no range; write one like 10.0.0.0/8 or fd00::/8", "trusted-proxies"); };
+    const auto wrong = [&] {
+      return fail(errc::invalid, "\"" + text + "\" is no IP address and no range; write one like 10.0.0.0/8 or fd00::/8", "trusted-proxies");
+    };
     const size_t slash = text.find('/');
     const std::string_view host = std::string_view(text).substr(0, slash);
     const auto address = bytes_of(host);

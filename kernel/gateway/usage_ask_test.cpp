@@ -21,7 +21,8 @@ request_scan scan_of(const std::string &body) {
 TEST(usage_ask, the_question_is_added_and_no_other_byte_changes) {
   const struct { const char *body, *asked; } cases[] = {
       {R"({"model":"m","stream":true})", R"({"stream_options":{"include_usage":true},"model":"m","stream":true})"},
-      {"\xEF\xBB\xBF {\n \"model\" : \"m\",\"stream\":true}\n", "\xEF\xBB\xBF {\"stream_options\":{\"include_usage\":true},\n \"model\" : \"m\",\"stream\":true}\n"},
+      {"\xEF\xBB\xBF {\n \"model\" : \"m\",\"stream\":true}\n",
+       "\xEF\xBB\xBF {\"stream_options\":{\"include_usage\":true},\n \"model\" : \"m\",\"stream\":true}\n"},
       {R"({"model":"m","stream_options":{},"stream":true})", R"({"model":"m","stream_options":{"include_usage":true},"stream":true})"},
       {R"({"model":"m","stream_options":{ },"stream":true})", R"({"model":"m","stream_options":{"include_usage":true },"stream":true})"},
       {R"({"model":"m","stream_options":{"a":{"include_usage":false}},"stream":true})",
@@ -85,7 +86,8 @@ std::vector<stream_case> streams() {
       {text + usage.substr(0, usage.size() - 1), text},
       {": ping\n\n" + usage + "\n\nevent: x\n" + done, ": ping\n\n\n\nevent: x\n" + done},
       {"\xEF\xBB\xBF" + usage + done, done},
-      {"data: {\"usage\":{\"prompt_tokens\":1},\"error\":{\"message\":\"x\"}}\n\n", "data: {\"usage\":{\"prompt_tokens\":1},\"error\":{\"message\":\"x\"}}\n\n"},
+      {"data: {\"usage\":{\"prompt_tokens\":1},\"error\":{\"message\":\"x\"}}\n\n",
+       "data: {\"usage\":{\"prompt_tokens\":1},\"error\":{\"message\":\"x\"}}\n\n"},
       {"data: \"usage\"\ndata: {\"usage\":{}}\n\n", "data: \"usage\"\ndata: {\"usage\":{}}\n\n"},
       {"data: {\"usage\":{}", "data: {\"usage\":{}"},
       {"", ""},

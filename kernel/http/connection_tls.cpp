@@ -59,7 +59,7 @@ void connection::secure() {
   read_more();
 }
 
-// Who forgot the s in https is told so, in the clear.
+// Whoever forgot the s in https is told so, in the clear.
 void connection::on_plain_http() {
   tls_.reset();
   read_deadline_ = never_ns;

@@ -189,9 +189,12 @@ class exact {
 // What engines send most: here the parser would be a waste, and the scan must answer.
 const std::vector<std::string> plain_events = {
     R"({"id":"c-1","object":"chat.completion.chunk","created":1700000000,"model":"m","choices":[{"index":0,"delta":{"content":"tok "},"finish_reason":null}]})",
-    R"({"choices":[{"finish_reason":null,"index":0,"delta":{"content":" l\u00fc\n\"x\\"}}],"created":1,"id":"x","model":"a/b","system_fingerprint":"b1-2","object":"chat.completion.chunk"})",
-    R"({"id":"c","choices":[{"index":0,"delta":{"role":"assistant","content":"","refusal":null},"logprobs":null,"finish_reason":null,"stop_reason":null,"token_ids":null}],"usage":null})",
-    R"({"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"usage":{"prompt_tokens":7,"completion_tokens":3,"total_tokens":10,"prompt_tokens_details":{"cached_tokens":4}}})",
+    R"({"choices":[{"finish_reason":null,"index":0,"delta":{"content":" l\u00fc\n\"x\\"}}],)"
+    R"("created":1,"id":"x","model":"a/b","system_fingerprint":"b1-2","object":"chat.completion.chunk"})",
+    R"({"id":"c","choices":[{"index":0,"delta":{"role":"assistant","content":"","refusal":null},"logprobs":null,)"
+    R"("finish_reason":null,"stop_reason":null,"token_ids":null}],"usage":null})",
+    R"({"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],)"
+    R"("usage":{"prompt_tokens":7,"completion_tokens":3,"total_tokens":10,"prompt_tokens_details":{"cached_tokens":4}}})",
     R"({"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"t","type":"function","function":{"name":"f","arguments":"{\"a\":1}"}}]}}]})",
     R"({"choices":[{"index":0,"delta":{"reasoning_content":"hm"},"logprobs":{"content":[{"token":"a","logprob":-0.25,"bytes":[97],"top_logprobs":[]}]}}]})",
     R"({"id":"cmpl","object":"text_completion","choices":[{"text":"grüß 😀","index":0,"finish_reason":"length"}]})",
@@ -199,8 +202,7 @@ const std::vector<std::string> plain_events = {
     R"({"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta","partial_json":"{\"a\""}})",
     R"({"type":"message_delta","delta":{"stop_reason":"end_turn","stop_sequence":null},"usage":{"output_tokens":7}})",
     R"({"type":"response.output_text.delta","sequence_number":12,"item_id":"m","output_index":0,"content_index":0,"delta":"x","logprobs":[]})",
-    R"({"type":"ping"})",
-    " { \"choices\" : [ { \"delta\" : { \"content\" : \"x\" } } ] , \"error\" : null } "};
+    R"({"type":"ping"})", " { \"choices\" : [ { \"delta\" : { \"content\" : \"x\" } } ] , \"error\" : null } "};
 
 // Everything else: the parser's.
 const std::vector<std::string> odd_events = {
@@ -209,9 +211,8 @@ const std::vector<std::string> odd_events = {
     R"({"type":"response.failed","response":{"error":{"code":"x"},"usage":{"input_tokens":3,"output_tokens":1}}})",
     R"({"type":"message_start","message":{"usage":{"input_tokens":1,"cache_read_input_tokens":29,"cache_creation_input_tokens":2,"output_tokens":0}}})",
     R"({"type":"message_stop"})", R"({"type":"content_block_start","content_block":{"type":"tool_use","id":"t","name":"f","input":{}}})",
-    R"({"type":"content_block_start","content_block":{"type":"text","text":"now"}})",
+    R"({"type":"content_block_start","content_block":{"type":"text","text":"now"}})", R"({"type":"response.output_item.added","item":{"type":"message"}})",
     R"({"type":"response.output_item.added","item":{"type":"function_call","arguments":""}})",
-    R"({"type":"response.output_item.added","item":{"type":"message"}})",
     R"({"type":"response.completed","response":{"usage":{"input_tokens":30,"output_tokens":11,"total_tokens":41}}})",
     R"({"choices":[{"delta":{"content":"\ud83d\ude00"}}]})", R"({"choices":[{"delta":{"content":"\ud83d"}}]})",
     R"({"choices":[{"delta":{"content":"a"}}],"choices":[]})", R"({"choices":[],"choices":[{"text":"x"}]})",
@@ -283,9 +284,8 @@ TEST(event_json, a_stream_tells_what_a_slow_reader_reads_at_every_split_position
     for (const char *line_end : {"\n", "\r", "\r\n"}) {
       const std::string wire = std::string("data: ") + json + line_end + line_end + "data:[DONE]";
       const std::string expected = shown(slow_reader::read(wire));
-      for (size_t cut = 0; cut <= wire.size(); ++cut) {
+      for (size_t cut = 0; cut <= wire.size(); ++cut)
         ASSERT_EQ(shown(scanned(wire, cut, cut)), expected) << wire << " cut at " << cut;
-      }
     }
   }
 }

@@ -26,7 +26,7 @@ class peer_limit {
 
   // `exempt` says whose connections are not counted; it is called on the servers' threads.
   peer_limit(size_t most, std::function<bool(std::string_view address)> exempt) : most_(most), exempt_(std::move(exempt)) {}
-  // Who was counted has to leave().
+  // Whoever was counted has to leave().
   entry enter(std::string_view address);
   void leave(std::string_view address);
 

@@ -55,7 +55,7 @@ class responder {
   virtual void on_written(size_t /*payload*/) {}  // payload bytes that the socket took; a share of them
                                                   // is estimated until the send that holds them is complete
   virtual void on_gone(gone) {}                 // the last call; the exchange may not be touched in it or after it
-  // An exception came out: 500 follows, or, of an answer that has begun, a cut. For who keeps a record of it; the exchange may not
+  // An exception came out: 500 follows, or, of an answer that has begun, a cut. For whoever keeps a record of it; the exchange may not
   // be touched. Returns what to send as X-Request-ID; "" = nothing.
   virtual std::string on_thrown(bool /*begun*/) { return {}; }
 };
@@ -98,7 +98,7 @@ class service {
   virtual void on_request(exchange &) = 0;
   // A head that never became a request (431, 400, 408, ...): the JSON body to send with that status.
   virtual std::string refusal_body(int status, std::string_view what) = 0;
-  // Such a head was refused, for who keeps a record of it. `began_ns`: its first byte. Returns what to send as X-Request-ID; "" =
+  // Such a head was refused, for whoever keeps a record of it. `began_ns`: its first byte. Returns what to send as X-Request-ID; "" =
   // nothing.
   virtual std::string on_head_refused(int status, std::string_view client_address, uint64_t began_ns) {
     (void)status, (void)client_address, (void)began_ns;

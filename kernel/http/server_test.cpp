@@ -245,7 +245,7 @@ TEST_P(server_test, a_reader_that_takes_little_at_a_time_is_not_slow_until_it_st
     const uint64_t before = path[1] == 's' ? 0 : 1;
     uint64_t slow = before;
     while (slow == before && now_ns() < stopped + 5 * ns_per_s) thread_.on_loop([&] { slow = server_->counters().client_slow; });
-    EXPECT_EQ(slow, before + 1) << path << ": who stops is slow, whether its answer is complete here or not";
+    EXPECT_EQ(slow, before + 1) << path << ": whoever stops is slow, whether its answer is complete here or not";
   }
 }
 
@@ -289,7 +289,7 @@ TEST_P(server_test, a_handler_that_throws_gives_500_and_harms_nobody) {
   EXPECT_THAT(next.until("hello"), StartsWith("HTTP/1.1 200 "));
 }
 
-// Naive variant: only who serves is told, so that this request leaves no record anywhere.
+// Naive variant: only what serves is told, so that this request leaves no record anywhere.
 TEST_P(server_test, a_service_that_throws_before_anybody_serves_is_told_so) {
   start();
   auto c = connect();

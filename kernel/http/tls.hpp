@@ -27,7 +27,7 @@ class tls_trust {
   const std::unique_ptr<state> state_;
 };
 
-// Who hears of a session's work. It counts references as long as an operation runs, its own destruction ends none.
+// What hears of a session's work. It counts references as long as an operation runs, its own destruction ends none.
 class tls_events {
  public:
   virtual void on_secured(const boost::system::error_code &, std::string why) = 0;

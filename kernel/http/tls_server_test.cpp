@@ -98,7 +98,7 @@ TEST_F(tls_server_test, says_http_1_1_to_who_asks_and_refuses_who_speaks_only_so
   }
 }
 
-// Naive variant: the handshake fails without a word, and who forgot the s sees a cut connection.
+// Naive variant: the handshake fails without a word, and whoever forgot the s sees a cut connection.
 TEST_F(tls_server_test, tells_plain_http_what_is_wrong) {
   start();
   raw_socket plain = raw_socket::to(port_);
@@ -114,7 +114,7 @@ TEST_F(tls_server_test, tells_plain_http_what_is_wrong) {
 
 TEST_F(tls_server_test, a_handshake_has_its_time_and_holds_nobody_up) {
   server_limits limits;
-  limits.handshake_timeout_ns = ns_per_s;  // also of who does its handshake meanwhile
+  limits.handshake_timeout_ns = ns_per_s;  // also of one that does its handshake meanwhile
   start(limits);
   raw_socket silent = raw_socket::to(port_), half = raw_socket::to(port_), junk = raw_socket::to(port_);
   half.send(std::string("\x16\x03\x01\x02\x00\x01\x00", 7));
@@ -263,9 +263,11 @@ TEST_F(tls_server_test, a_listener_that_wants_client_certificates_serves_nobody_
     const char *what;
     const own_certificate *shown;
     bool good;
-  } cases[] = {{"none", nullptr, false}, {"of the authority", &good, true}, {"of another", &foreign, false}, {"its own", &stranger, false}, {"expired", &old, false}};
+  } cases[] = {{"none", nullptr, false}, {"of the authority", &good, true}, {"of another", &foreign, false}, {"its own", &stranger, false},
+               {"expired", &old, false}};
   for (const auto &c : cases)
-    for (const int most : {TLS1_2_VERSION, TLS1_3_VERSION}) EXPECT_EQ(open({.trusted = &mine_.certificate, .shown = c.shown, .most = most}).served(), c.good) << c.what << most;
+    for (const int most : {TLS1_2_VERSION, TLS1_3_VERSION})
+      EXPECT_EQ(open({.trusted = &mine_.certificate, .shown = c.shown, .most = most}).served(), c.good) << c.what << most;
 }
 
 // A channel and its client, with nothing in between that reads or writes by itself.
@@ -385,7 +387,8 @@ TEST_F(tls_identity_test, what_looks_wrong_is_warned_about) {
     mode_t mode;
     const char *said;
     bool expired;
-  } cases[] = {{{-7200, -60}, 0600, "expired at", true}, {{3600, 7200}, 0600, "not valid before", false}, {{}, 0640, "chmod 600", false}, {{}, 0604, "chmod 600", false}};
+  } cases[] = {{{-7200, -60}, 0600, "expired at", true}, {{3600, 7200}, 0600, "not valid before", false}, {{}, 0640, "chmod 600", false},
+               {{}, 0604, "chmod 600", false}};
   for (const auto &c : cases) {
     const own_certificate shown("DNS:localhost", nullptr, c.valid);
     shown.write(mine_.files.certificate);

@@ -70,7 +70,7 @@ class agent_stream_events {
 class agent_link_handler {
  public:
   virtual ~agent_link_handler() = default;
-  // Returns who listens to the stream from now on; the stream lives until its listener is destroyed by the link, after
+  // Returns what listens to the stream from now on; the stream lives until its listener is destroyed by the link, after
   // the stream is over.
   virtual std::unique_ptr<agent_stream_events> on_open(const incoming_request &, agent_stream &) = 0;
   virtual std::string metadata() = 0;                       // JSON for AUTH

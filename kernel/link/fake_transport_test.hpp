@@ -113,7 +113,7 @@ class fake_network {
   }
 
   std::map<std::string, fake_end *> listeners;
-  std::set<std::string> silent;      // who dials there hears nothing, ever
+  std::set<std::string> silent;      // whoever dials there hears nothing, ever
   std::set<hive_peer> unanswered;    // of those, until they are closed
   std::vector<std::unique_ptr<connection>> connections;
   hive_peer next_peer = 1;

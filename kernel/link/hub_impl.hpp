@@ -215,7 +215,9 @@ class router_hub::impl final : public transport_owner, private turn_task {
   void ask_again(hub_link &l);      // for a proof on a live link
   bool admit_stranger(hive_peer peer, const std::string &group, std::string_view address);
   void no_stranger_any_more(hub_link &l);
-  const std::vector<digest32> &keys_for(const hub_link &l) const { return (l.peer() & own_process_mark) != 0 && !own_proof_keys_.empty() ? own_proof_keys_ : proof_keys_; }
+  const std::vector<digest32> &keys_for(const hub_link &l) const {
+    return (l.peer() & own_process_mark) != 0 && !own_proof_keys_.empty() ? own_proof_keys_ : proof_keys_;
+  }
   bool holds(const hub_link &l) const;   // the secret that it has proven
   proof_input proof_of(const hub_link &l) const;
   hub_link *find(std::string_view peer_id);

@@ -295,7 +295,8 @@ void router_hub::impl::welcome(hub_link &l, bool renewal) {
     ++counters.links_welcomed;
     ++counters.links_open;
     note(level::info, who(l) + ": link " + std::to_string(l.index) + " welcomed" +
-                          (l.secret == 0 ? std::string() : ", with secret " + std::to_string(l.secret + 1) + " of the router's " + std::to_string(keys_for(l).size())));
+                          (l.secret == 0 ? std::string() : ", with secret " + std::to_string(l.secret + 1) +
+                                                               " of the router's " + std::to_string(keys_for(l).size())));
   } else {
     ++counters.renewals;
     note(level::debug, who(l) + ": session renewed");

@@ -1,5 +1,6 @@
-// Who an agent is, and a router that has an identity of its own: an Ed25519 key in a file of the libp2p layout (08 01 12 40, 32-byte seed, 32-byte public key: 68 bytes,
-// mode 0600). The peer id is the base58 text of 00 24 08 01 12 20 + public key; the CURVE pair comes from the same seed.
+// Who an agent is, and a router that has an identity of its own: an Ed25519 key in a file of the libp2p layout (08 01 12 40, 32-byte
+// seed, 32-byte public key: 68 bytes, mode 0600). The peer id is the base58 text of 00 24 08 01 12 20 + public key; the CURVE pair
+// comes from the same seed. What reads, makes or locks a file blocks on the disk: at the start, one thread. The rest is pure, any thread.
 #pragma once
 
 #include <array>

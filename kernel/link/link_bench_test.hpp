@@ -364,7 +364,8 @@ class bench {
 class raw_agent final : public transport_owner {
  public:
   // `router`: the router's CURVE key, without one that of secret_a.
-  raw_agent(bench &b, uint8_t seed, const key32 *router = nullptr) : bench_(b), id(identity_from_seed(seed_of(seed))), end(b.factory.make()), pump(b.l, end->ref(), *this) {
+  raw_agent(bench &b, uint8_t seed, const key32 *router = nullptr)
+      : bench_(b), id(identity_from_seed(seed_of(seed))), end(b.factory.make()), pump(b.l, end->ref(), *this) {
     end->request_pump = [this] { pump.request(); };
     router_key = router ? *router : router_keys(secret_a).public_key;
     EXPECT_TRUE(pump.start(0, 1, id.curve_secret, id.curve_public, &router_key).ok());

@@ -167,7 +167,7 @@ TEST_F(link_rotation, an_unchanged_list_asks_every_link_that_has_not_proven_its_
   read_again();
   EXPECT_TRUE(b.until([&] { return both(secret_b); }));
   read_again();
-  EXPECT_TRUE(both(secret_b)) << "who has proven the newest is not asked";
+  EXPECT_TRUE(both(secret_b)) << "whoever has proven the newest is not asked";
   EXPECT_EQ(a.behind.losses, 0);
 }
 
@@ -209,7 +209,7 @@ TEST_F(link_rotation, a_denied_key_gets_no_link_until_it_is_taken_back) {
   agent_side &a = b.up();
   const identity id = identity_from_seed(seed_of(1));
   ASSERT_TRUE(b.hub().pump.set_denied({id.curve_public}).ok());
-  EXPECT_TRUE(a.up()) << "who is connected is ended by a kick alone";
+  EXPECT_TRUE(a.up()) << "whoever is connected is ended by a kick alone";
   b.hub().kick_peer(id.peer_id, {"revoked", "the operator has revoked this identity", 0, false});
   ASSERT_TRUE(b.until([&] { return a.link->slots[0]->why.find("refused this key") != std::string::npos; }));
   EXPECT_EQ(a.behind.kicks, (std::vector<std::string>{"revoked"}));

@@ -111,7 +111,7 @@ TEST_F(link_session, addresses_that_hang_or_refuse_do_not_keep_from_the_next) {
     const uint64_t took_ms = (now_ns() - start) / ns_per_ms;
     EXPECT_GE(took_ms + 10, c.least_ms);
     EXPECT_LT(took_ms, c.most_ms);
-    EXPECT_TRUE(factory.net.unanswered.empty()) << "who might still come is let go";
+    EXPECT_TRUE(factory.net.unanswered.empty()) << "nobody who might still come is held on to";
   }
 }
 

@@ -357,7 +357,7 @@ TEST_F(link_stream, a_client_that_takes_nothing_ends_as_client_slow) {
   EXPECT_EQ(a.behind.last_cancel, cause::client_slow);
 }
 
-// Naive variant: who takes 64 KiB in more time than the limit is slow, though it takes.
+// Naive variant: whoever takes 64 KiB in more time than the limit is slow, though it takes.
 TEST_F(link_stream, a_client_that_is_timed_elsewhere_keeps_its_stream_at_both_ends) {
   b.options.write_timeout_ns = 20 * ns_per_ms;
   b.agent_options.stream_write_timeout_ns = 60 * ns_per_ms;

@@ -23,7 +23,7 @@ struct admin_action {
   uint64_t started_unix_ms = 0;
 };
 
-// What stands for a target that is a key: a mistake of who typed it.
+// What stands for a target that is a key: a mistake of whoever typed it.
 inline constexpr std::string_view hidden_target = "[secret]";
 
 // Appends the line with its newline. A target that looks like a key is hidden; whoever knows which texts are keys hides those.

@@ -1,6 +1,6 @@
 // The audit log: lines are made on the threads that finish requests and written by one thread of its own, so that a slow disk
 // costs no request anything. What does not fit the bounded queue is dropped and counted, or (overflow::block) waits for room, and
-// with it everything on its thread: for who would rather answer nobody than leave a request out. That wait is bounded; once one
+// with it everything on its thread: for whoever would rather answer nobody than leave a request out. That wait is bounded; once one
 // was in vain, nobody waits again until the file has taken something. Lines of changes under /admin never wait.
 //
 // Lines are gathered for some milliseconds and written with one call. The file may be rotated in any of the usual ways: by

@@ -48,7 +48,7 @@ class instance {
   const hive_transport_vtable *transport() const { return table<hive_transport_vtable>(HIVE_KIND_TRANSPORT); }
   const hive_engine_vtable *engine() const { return table<hive_engine_vtable>(HIVE_KIND_ENGINE); }
 
-  // The same with a call_frame around each call, for who keeps no frame of his own. Failures are counted and open no circuit:
+  // The same with a call_frame around each call, for whoever keeps no frame of their own. Failures are counted and open no circuit:
   // nothing could stand in. Kernel code that a transport calls back is not taken for the plugin. Requires: of that kind.
   guarded_calls<hive_storage_vtable> guarded_storage();
   guarded_calls<hive_transport_vtable> guarded_transport();

@@ -64,7 +64,8 @@ struct rules_gate {
 };
 
 const hive_component *const probe_list[] = {&sdk::strategy<probe_strategy>::component, &sdk::gate<rules_gate>::component};
-const hive_plugin probe_table{sizeof(hive_plugin), HIVE_ABI_MAJOR, HIVE_ABI_MINOR, 2, 0, HIVE_STR("t"), HIVE_STR("1"), HIVE_STR("v"), HIVE_STR("l"), probe_list};
+const hive_plugin probe_table{sizeof(hive_plugin), HIVE_ABI_MAJOR, HIVE_ABI_MINOR, 2, 0, HIVE_STR("t"), HIVE_STR("1"),
+                              HIVE_STR("v"), HIVE_STR("l"), probe_list};
 
 class instances : public testing::Test {
  protected:

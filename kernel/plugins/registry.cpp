@@ -259,7 +259,8 @@ status component_registry::missing(uint32_t kind, std::string_view id) const {
   for (const auto &l : libraries_) {
     if (l->state == library_state::loaded) continue;
     for (const auto &c : l->description.components) {
-      if (c.kind == kind && c.id == id) provider = "the plugin \"" + l->name + "\" would provide it but is " + std::string(to_string(l->state)) + " (" + l->reason + ")";
+      if (c.kind == kind && c.id == id)
+        provider = "the plugin \"" + l->name + "\" would provide it but is " + std::string(to_string(l->state)) + " (" + l->reason + ")";
     }
   }
   return unknown(kind_name(kind), id, ids(kind), provider);

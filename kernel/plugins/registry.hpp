@@ -51,7 +51,7 @@ struct gate_field {
 class component_registry {
  public:
   // Loads what the settings enable. A library that cannot be used is listed with its reason; the status is the first
-  // such problem among those the operator named (enable, pins, dirs), for who wants to refuse to start.
+  // such problem among those the operator named (enable, pins, dirs), for whoever wants to refuse to start.
   status load(const settings &);
   // All such problems of the last load.
   const std::vector<status> &problems() const { return problems_; }

@@ -110,7 +110,8 @@ TEST(schema, says_where_and_what_would_be_right) {
 
 TEST(schema, refuses_malformed_schemas) {
   for (const char *text : {"7", "[]", R"({"type": "text"})", R"({"type": []})", R"({"enum": []})", R"({"required": "a"})", R"({"properties": []})",
-                           R"({"items": [{}]})", R"({"minimum": "1"})", R"({"minLength": -1})", R"({"$ref": "#"})", R"({"properties": {"a": {"oneOf": []}}})"}) {
+                           R"({"items": [{}]})", R"({"minimum": "1"})", R"({"minLength": -1})", R"({"$ref": "#"})",
+                           R"({"properties": {"a": {"oneOf": []}}})"}) {
     EXPECT_FALSE(schema::parse(text).ok()) << text;
   }
   std::string deep = "true";

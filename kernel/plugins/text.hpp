@@ -1,4 +1,4 @@
-// Text that crosses the ABI, for the host's side.
+// Text that crosses the ABI, for the host's side. Pure, any thread; a view lives as long as what lent the text.
 #pragma once
 
 #include <string>

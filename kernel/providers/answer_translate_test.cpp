@@ -21,7 +21,8 @@ answer_context context(bool tools = false) {
 }
 
 TEST(chat_answer, text_and_usage) {
-  const auto made = chat_answer(R"({"id":"msg_1","type":"message","role":"assistant","model":"claude-x","content":[{"type":"text","text":"hel"},{"type":"text","text":"lo"}],
+  const auto made = chat_answer(R"({"id":"msg_1","type":"message","role":"assistant","model":"claude-x",
+      "content":[{"type":"text","text":"hel"},{"type":"text","text":"lo"}],
       "stop_reason":"end_turn","usage":{"input_tokens":11,"output_tokens":4}})", context());
   ASSERT_TRUE(made) << made.why().text();
   EXPECT_EQ(json::parse(made->text), json::parse(R"({"id":"msg_1","object":"chat.completion","created":1700000000,"model":"claude-x",
@@ -32,7 +33,8 @@ TEST(chat_answer, text_and_usage) {
 }
 
 TEST(chat_answer, caches_are_part_of_the_prompt) {
-  const auto made = chat_answer(R"({"content":[{"type":"text","text":"x"}],"usage":{"input_tokens":1,"cache_read_input_tokens":20,"cache_creation_input_tokens":300,"output_tokens":4}})", context());
+  const auto made = chat_answer(R"({"content":[{"type":"text","text":"x"}],
+      "usage":{"input_tokens":1,"cache_read_input_tokens":20,"cache_creation_input_tokens":300,"output_tokens":4}})", context());
   ASSERT_TRUE(made);
   const json::value usage = json::parse(made->text).at("usage");
   EXPECT_EQ(usage.at("prompt_tokens"), 321);
@@ -69,12 +71,16 @@ TEST(reasons, both_ways) {
 }
 
 TEST(messages_answer, text_tools_and_usage) {
-  const auto made = messages_answer(R"({"id":"chatcmpl-1","object":"chat.completion","model":"gpt-x","choices":[{"index":0,"message":{"role":"assistant","content":"hi",
-      "tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{\"a\":[1]}"}},{"id":"2","type":"function","function":{"name":"g","arguments":""}}]},"finish_reason":"stop"}],
+  const auto made = messages_answer(R"({"id":"chatcmpl-1","object":"chat.completion","model":"gpt-x",
+      "choices":[{"index":0,"message":{"role":"assistant","content":"hi",
+      "tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{\"a\":[1]}"}},
+        {"id":"2","type":"function","function":{"name":"g","arguments":""}}]},"finish_reason":"stop"}],
       "usage":{"prompt_tokens":11,"completion_tokens":4,"total_tokens":15,"prompt_tokens_details":{"cached_tokens":8}}})", context());
   ASSERT_TRUE(made) << made.why().text();
-  EXPECT_EQ(json::parse(made->text), json::parse(R"({"id":"chatcmpl-1","type":"message","role":"assistant","model":"gpt-x","content":[{"type":"text","text":"hi"},
-      {"type":"tool_use","id":"1","name":"f","input":{"a":[1]}},{"type":"tool_use","id":"2","name":"g","input":{}}],"stop_reason":"tool_use","stop_sequence":null,
+  EXPECT_EQ(json::parse(made->text), json::parse(R"({"id":"chatcmpl-1","type":"message","role":"assistant","model":"gpt-x",
+      "content":[{"type":"text","text":"hi"},
+      {"type":"tool_use","id":"1","name":"f","input":{"a":[1]}},{"type":"tool_use","id":"2","name":"g","input":{}}],
+      "stop_reason":"tool_use","stop_sequence":null,
       "usage":{"input_tokens":3,"output_tokens":4,"cache_read_input_tokens":8},"processed_by":"provider:anthropic"})")) << made->text;
   EXPECT_EQ(made->usage.prompt(), 11u);
 }

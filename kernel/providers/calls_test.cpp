@@ -152,7 +152,8 @@ TEST_F(calls, the_other_api_is_spoken_both_ways) {
   std::string sent;
   scripted_origin o([&](raw_socket &s, int) {
     sent = s.until("\"temperature\":0}");
-    s.send(with_length(R"({"id":"m","model":"claude","content":[{"type":"text","text":"yes"}],"stop_reason":"max_tokens","usage":{"input_tokens":11,"output_tokens":4}})"));
+    s.send(with_length(R"({"id":"m","model":"claude","content":[{"type":"text","text":"yes"}],"stop_reason":"max_tokens",)"
+                       R"("usage":{"input_tokens":11,"output_tokens":4}})"));
     s.until_end();
   });
   open(o.port);

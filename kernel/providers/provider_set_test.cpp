@@ -45,7 +45,7 @@ TEST(provider_set, base_urls_may_end_with_the_version_and_be_plain_when_said_so)
   EXPECT_THAT(provider_set::make(o).why().text(), HasSubstr("provider-ca-file"));
   o.openai.key = o.anthropic.key = "";
   const auto none = provider_set::make(o);
-  ASSERT_TRUE(none) << "nobody needs authorities who calls nobody";
+  ASSERT_TRUE(none) << "whoever calls nobody needs no authorities";
   EXPECT_TRUE((*none)->empty());
 }
 

@@ -53,7 +53,8 @@ class messages_conversation {
       return {};
     }
     if (role == "tool") {
-      blocks("user").push_back(json::object{{"type", "tool_result"}, {"tool_use_id", text_in(*message, "tool_call_id")}, {"content", joined_text(content, "\n")}});
+      blocks("user").push_back(json::object{
+          {"type", "tool_result"}, {"tool_use_id", text_in(*message, "tool_call_id")}, {"content", joined_text(content, "\n")}});
       return {};
     }
     if (role == "assistant") return add_answer(*message, content, where);

@@ -57,7 +57,8 @@ std::vector<std::string> events_of(const std::string &text) {
 }
 
 constexpr const char *claude = R"(event: message_start
-data: {"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","content":[],"model":"claude-x","stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":25,"output_tokens":1}}}
+data: {"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","content":[],"model":"claude-x",)"
+R"("stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":25,"output_tokens":1}}}
 
 event: content_block_start
 data: {"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}
@@ -121,7 +122,8 @@ TEST(stream_to_chat, golden) {
       chunk(R"({"tool_calls":[{"index":0,"function":{"arguments":"{\"a\":"}}]})"), chunk(R"({"tool_calls":[{"index":0,"function":{"arguments":"1}"}}]})"),
       chunk(R"({"tool_calls":[{"index":1,"id":"t2","type":"function","function":{"name":"g","arguments":""}}]})"),
       chunk(R"({"tool_calls":[{"index":1,"function":{"arguments":"{}"}}]})"), chunk("{}", "\"tool_calls\""),
-      json::serialize(json::parse(R"({"id":"msg_1","object":"chat.completion.chunk","created":7,"model":"claude-x","choices":[],"usage":{"prompt_tokens":25,"completion_tokens":15,"total_tokens":40}})")),
+      json::serialize(json::parse(R"({"id":"msg_1","object":"chat.completion.chunk","created":7,"model":"claude-x","choices":[],
+            "usage":{"prompt_tokens":25,"completion_tokens":15,"total_tokens":40}})")),
       "[DONE]"};
   EXPECT_EQ(events_of(whole.text), expected);
   for (const size_t piece : {1, 2, 7, 100}) EXPECT_EQ(run(stream_to_chat(stream_context(true)), claude, piece).text, whole.text) << piece;
@@ -136,22 +138,27 @@ TEST(stream_to_chat, errors_and_cuts_are_no_end) {
   EXPECT_TRUE(cut.end.ok());
   EXPECT_FALSE(cut.over);
   EXPECT_THAT(cut.text, ::testing::Not(HasSubstr("[DONE]")));
-  const outcome error = run(stream_to_chat(stream_context(true)), begun + "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"busy\"}}\n\n");
+  const outcome error = run(stream_to_chat(stream_context(true)),
+                            begun + "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"busy\"}}\n\n");
   EXPECT_THAT(error.end.text(), HasSubstr("overloaded_error busy"));
   EXPECT_FALSE(error.over);
   for (const char *wire : {"data: {\"type\":\"content_block_start\"}\n\n", "data: nonsense\n\n", "data: 1\n\n"})
     EXPECT_FALSE(run(stream_to_chat(stream_context(true)), wire).end.ok()) << wire;
 }
 
-constexpr const char *gpt = R"(data: {"id":"c1","object":"chat.completion.chunk","created":1,"model":"gpt-x","choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}],"usage":null}
+constexpr const char *gpt = R"(data: {"id":"c1","object":"chat.completion.chunk","created":1,"model":"gpt-x",)"
+R"("choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}],"usage":null}
 
 data: {"id":"c1","object":"chat.completion.chunk","created":1,"model":"gpt-x","choices":[{"index":0,"delta":{"content":"Hi"},"finish_reason":null}]}
 
-data: {"id":"c1","object":"chat.completion.chunk","created":1,"model":"gpt-x","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"t1","type":"function","function":{"name":"f","arguments":""}}]},"finish_reason":null}]}
+data: {"id":"c1","object":"chat.completion.chunk","created":1,"model":"gpt-x",)"
+R"("choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"t1","type":"function","function":{"name":"f","arguments":""}}]},"finish_reason":null}]}
 
-data: {"id":"c1","object":"chat.completion.chunk","created":1,"model":"gpt-x","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{\"a\":1}"}}]},"finish_reason":null}]}
+data: {"id":"c1","object":"chat.completion.chunk","created":1,"model":"gpt-x",)"
+R"("choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{\"a\":1}"}}]},"finish_reason":null}]}
 
-data: {"id":"c1","object":"chat.completion.chunk","created":1,"model":"gpt-x","choices":[{"index":0,"delta":{"tool_calls":[{"index":1,"id":"t2","type":"function","function":{"name":"g","arguments":""}}]},"finish_reason":null}]}
+data: {"id":"c1","object":"chat.completion.chunk","created":1,"model":"gpt-x",)"
+R"("choices":[{"index":0,"delta":{"tool_calls":[{"index":1,"id":"t2","type":"function","function":{"name":"g","arguments":""}}]},"finish_reason":null}]}
 
 data: {"id":"c1","object":"chat.completion.chunk","created":1,"model":"gpt-x","choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}
 
@@ -171,7 +178,8 @@ TEST(stream_to_messages, golden) {
     return std::string(v.at("type").as_string().c_str()) + " " + json::serialize(v);
   };
   const std::vector<std::string> expected = {
-      event(R"({"type":"message_start","message":{"id":"c1","type":"message","role":"assistant","model":"gpt-x","content":[],"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":0,"output_tokens":0}}})"),
+      event(R"({"type":"message_start","message":{"id":"c1","type":"message","role":"assistant","model":"gpt-x","content":[],
+            "stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":0,"output_tokens":0}}})"),
       event(R"({"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}})"),
       event(R"({"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Hi"}})"),
       event(R"({"type":"content_block_stop","index":0})"),
@@ -191,7 +199,8 @@ TEST(stream_to_messages, errors_cuts_and_mixed_calls_are_no_end) {
   const outcome cut = run(stream_to_messages(stream_context(false)), begun);
   EXPECT_FALSE(cut.over);
   EXPECT_THAT(cut.text, ::testing::Not(HasSubstr("message_stop")));
-  const outcome error = run(stream_to_messages(stream_context(false)), begun + "data: {\"error\":{\"message\":\"out of tokens\",\"type\":\"server_error\"}}\n\n");
+  const outcome error = run(stream_to_messages(stream_context(false)),
+                            begun + "data: {\"error\":{\"message\":\"out of tokens\",\"type\":\"server_error\"}}\n\n");
   EXPECT_THAT(error.end.text(), HasSubstr("out of tokens"));
   const outcome mixed = run(stream_to_messages(stream_context(false)),
                             begun + R"(data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"x"}}]}}]})" + "\n\n");

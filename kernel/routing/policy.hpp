@@ -24,7 +24,7 @@ enum class comparison : uint8_t { gt, gte, lt, lte };
 std::string_view to_string(comparison);
 
 // Violated when `value op limit` is true. A missing value passes unless `exclude_missing`; one sampled longer ago than
-// max_age_ns counts as missing (0 = no limit beside the source's own). Who violated it stays out until `value op leave` is
+// max_age_ns counts as missing (0 = no limit beside the source's own). An agent that violated it stays out until `value op leave` is
 // false too; leave lies on the passing side of the limit.
 struct threshold {
   comparison op = comparison::gt;

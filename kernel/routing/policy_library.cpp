@@ -230,7 +230,7 @@ result<held_policy> policy_library::global_of_file() const {
   return change.next.global;
 }
 
-// Stored first, so that who got its answer finds it again after any end of the process; put to work then.
+// Stored first, so that whoever got the answer finds it again after any end of the process; put to work then.
 void policy_library::commit(const policy_write &write, policy_set next, bool record, done_fn done) {
   const auto work = [this, write, next, done](const status &stored) {
     if (!stored) {

@@ -25,7 +25,9 @@ struct fake_policy_store final : policy_store {
     for (const auto &[key, value] : records) out.push_back(*decode(key, value));
     return out;
   }
-  void write(const policy_record &r, done_fn done) override { jobs.push_back([this, r, done] { answer(done, [&] { records[record_key(r.name)] = encode(r); }); }); }
+  void write(const policy_record &r, done_fn done) override {
+    jobs.push_back([this, r, done] { answer(done, [&] { records[record_key(r.name)] = encode(r); }); });
+  }
   void erase(const std::string &name, done_fn done) override { jobs.push_back([this, name, done] { answer(done, [&] { records.erase(record_key(name)); }); }); }
   template <class F>
   void answer(const done_fn &done, F &&act) {

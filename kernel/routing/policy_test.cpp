@@ -108,7 +108,8 @@ admit_budget_tokens: 408987
 max_inflight: 37
 shed_if: { kv_cache_utilization: { gt: 0.9 }, waiting_requests: { gt: 20 } }
 routing_policy: { strategy: least-loaded, match: { tags: [a, b], region: eu }, max_tries: 2 }
-fallback_chain: [ { name: x, strategy: { name: least-loaded, options: { k: v } }, exclude_if: { srtt: { gt: 1.5, leave: 1, on_missing: exclude, max_age: 3s } } } ]
+fallback_chain: [ { name: x, strategy: { name: least-loaded, options: { k: v } },
+                    exclude_if: { srtt: { gt: 1.5, leave: 1, on_missing: exclude, max_age: 3s } } } ]
 )";
     const auto once = parse_policy(text, source);
     ASSERT_TRUE(once) << once.why().text();
@@ -313,7 +314,7 @@ TEST(policy_text, a_leave_outside_the_range_warns_and_one_at_the_limit_is_fine) 
   const auto far = parse("{lt: 0.9, leave: 1.5}");
   ASSERT_TRUE(far) << far.why().text();
   ASSERT_EQ(far->warnings.size(), 1u);
-  EXPECT_THAT(far->warnings[0], HasSubstr("success_rate.leave: 1.5 lies outside 0..1 (fraction), so who is kept out may never come back"));
+  EXPECT_THAT(far->warnings[0], HasSubstr("success_rate.leave: 1.5 lies outside 0..1 (fraction), so an agent that is kept out may never come back"));
   const auto same = parse("{lt: 0.9, leave: 0.9}");
   ASSERT_TRUE(same) << same.why().text();
   EXPECT_TRUE(same->warnings.empty());

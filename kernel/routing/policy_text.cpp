@@ -315,7 +315,7 @@ status reader::read_threshold(const yaml::node &n, const gate_field &field, bool
     if (scan::holds_at(t.op, *limit, t.limit))
       return leave->wrong(where + ".leave: an agent at " + shortest(*limit) + " still violates " + std::string(to_string(t.op)) + " " +
                           shortest(t.limit) + "; it comes back at a value that does not, like " + leave_example(t));
-    if (outside(*limit)) warn(leave->wrong(where + ".leave: " + shortest(*limit) + range + ", so who is kept out may never come back"));
+    if (outside(*limit)) warn(leave->wrong(where + ".leave: " + shortest(*limit) + range + ", so an agent that is kept out may never come back"));
     t.leave = *limit;
   }
   if (const yaml::node *missing = present(n, "on_missing"); missing && !shed) {

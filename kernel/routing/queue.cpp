@@ -88,7 +88,7 @@ class waiting_line::impl {
   state *next() const {
     return untried_count() == 0 ? nullptr : first([this](const state &s) { return untried(s); });
   }
-  // A newcomer must be the first; who was woken may pass others, but not a lost ticket whose turn has not come.
+  // A newcomer must be the first; one that was woken may pass others, but not a lost ticket whose turn has not come.
   bool may_take(const state &s, bool entering) const {
     if (!entering && lost_ == 0) return true;
     const state *n = next();
@@ -420,7 +420,7 @@ void waiting_line::cancel(ticket &t) {
   impl_->remove(*t.state_);
 }
 
-// Who had its slot long ago changes nothing of the pool: there is nothing to settle then.
+// A ticket that had its slot long ago changes nothing of the pool: there is nothing to settle then.
 void waiting_line::forget(ticket &t) {
   cancel(t);
   const std::lock_guard lock(impl_->pool_.mutex());

@@ -63,7 +63,7 @@ struct ticket_class {
   int32_t priority = 0;        // higher first
   std::string_view tenant;     // deficit round robin between tenants of one priority; read while it enters only
   uint64_t cost = 1;           // tokens; charged to the tenant at the grant only
-  uint64_t deadline_ns = 0;    // who cannot get a slot before it does not wait; 0 = none
+  uint64_t deadline_ns = 0;    // a request that cannot get a slot before it does not wait; 0 = none
   uint64_t tokens = 0;         // what pool::take is told; the lease must be told the same
 };
 

@@ -73,7 +73,7 @@ TEST(queue, a_reader_that_leaves_does_not_silence_the_column_for_another) {
   b.add("A0", 1);
   request t0(b);
   t0.enter();
-  EXPECT_FALSE(b.line("m").reads_any()) << "who was served at once reads nothing";
+  EXPECT_FALSE(b.line("m").reads_any()) << "a request that was served at once reads nothing";
   reader_request leaves, stays;
   const hive_column kv = b.fleet.columns().intern("kv");
   wait_for_column(b, leaves, kv);
@@ -103,7 +103,7 @@ TEST(queue, a_value_that_goes_stale_rechecks_the_gates_that_read_it) {
   EXPECT_EQ(b.fleet.stats().expired_signals, 1u);
 }
 
-// Naive variant: only what agents send is looked at, and who waits for an agent that began to fail waits on.
+// Naive variant: only what agents send is looked at, and a request that waits for an agent that began to fail waits on.
 TEST(queue, what_an_attempt_tells_of_its_agent_rechecks_the_gates_that_read_it) {
   for (const char *column : {"consecutive_failures", "srtt_ms"}) {
     bed b;
@@ -120,7 +120,7 @@ TEST(queue, what_an_attempt_tells_of_its_agent_rechecks_the_gates_that_read_it) 
   }
 }
 
-// exclude_if: {capacity_utilization: {lt: 0.4}}: who is idle gets nothing.
+// exclude_if: {capacity_utilization: {lt: 0.4}}: an idle agent gets nothing.
 struct crowd_request final : reader_request {
   funnel_result find(fleet::pool &p) override {
     ++runs;

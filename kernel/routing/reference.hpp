@@ -1,5 +1,5 @@
 // The reference page of what policies may name, made from what the loaded plugins say of themselves, so that page and program
-// cannot differ.
+// cannot differ. The thread that loads the registry.
 #pragma once
 
 #include <string>

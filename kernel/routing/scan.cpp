@@ -168,7 +168,7 @@ void drop_marked(const uint32_t *verdicts, uint32_t mask, uint8_t *keep, uint32_
 uint32_t gather(const uint8_t *__restrict keep, uint32_t n, uint32_t *__restrict out) {
   uint32_t count = 0;
   uint32_t i = 0;
-  // Eight at a time and without a branch: who passes is as good as random. The product's top byte is the eight bits in a row,
+  // Eight at a time and without a branch: which ones pass is as good as random. The product's top byte is the eight bits in a row,
   // then their sum; what is written beyond those kept is written over, and stays below n.
   for (; i + 8 <= n; i += 8) {
     uint64_t eight;

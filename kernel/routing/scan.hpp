@@ -13,7 +13,7 @@ namespace hive::routing::scan {
 bool holds_at(comparison op, double v, double limit);
 
 // Clears keep[i] where the rule is violated. NaN is missing. `column` null = missing for all, `sampled_ns` null or a 0 in it =
-// live. `out`, only for a rule with `leave`: who is kept out, one byte an agent, brought up to date. Answers when the first
+// live. `out`, only for a rule with `leave`: which ones are kept out, one byte an agent, brought up to date. Answers when the first
 // value will have passed max_age; never_ns = none.
 uint64_t apply(const threshold &, const double *column, const uint64_t *sampled_ns, uint64_t now_ns, uint8_t *keep, uint8_t *out,
                uint32_t n);

@@ -239,7 +239,7 @@ TEST_F(sessions, a_value_past_its_max_age_lets_a_waiter_in) {
   EXPECT_THAT(second.agents, ElementsAre("b"));
 }
 
-// A value written again as it was is no change, but for who counted the old one as missing.
+// A value written again as it was is no change, but for whoever counted the old one as missing.
 TEST_F(sessions, the_same_value_sampled_again_lets_in_who_waited_for_a_fresh_one) {
   start("routing_policy: {strategy: least-loaded, exclude_if: {kv_cache_utilization: {gt: 0.9, max_age: 1s, on_missing: exclude}}}");
   const hive_column kv = fleet_.columns.intern("kv_cache_utilization");

@@ -13,7 +13,7 @@
 
 namespace hive::routing {
 
-// Retry-After for who is told to come back after that time: whole seconds, 1 to 60; 0 ns = not known.
+// Retry-After for whoever is told to come back after that time: whole seconds, 1 to 60; 0 ns = not known.
 constexpr uint64_t retry_after_s(uint64_t ns) { return std::clamp<uint64_t>(ns / ns_per_s + (ns % ns_per_s != 0), 1, 60); }
 
 class turnover {

@@ -71,7 +71,7 @@ class admission_control {
       : settings_(settings), room_(clock), input_(clock), output_(clock) {}
 
   const occupancy &room() const { return room_; }
-  // The terms of that model are others now: who parks for it has room by them, or none ever, or goes on waiting.
+  // The terms of that model are others now: whoever parks for it has room by them, or none ever, or goes on waiting.
   void review(std::string_view model, const admission_terms &);
   // Whether anything of it concerns this request at all.
   static bool concerns(const admission_terms &, const client_key &);

@@ -16,7 +16,7 @@ uint64_t healthy_agents(const routing::snapshot &, std::string_view model);
 admission_terms terms_of(const routing::governed &, uint64_t now_ns);
 inline admission_terms terms_of(const routing::snapshot &now, std::string_view model, uint64_t now_ns) { return terms_of(now.of(model), now_ns); }
 
-// After the policies changed: who parks is judged by the new ones at once.
+// After the policies changed: whoever parks is judged by the new ones at once.
 void review_parked(admission_control &, const routing::snapshot &, uint64_t now_ns);
 
 }  // namespace hive::tenancy

@@ -46,7 +46,7 @@ TEST_F(terms, limits_are_the_policys_and_replicas_are_healthy_agents) {
   pool_->leave(*fleet_.agents["c"]);
   EXPECT_EQ(read().replicas, 1u);
   fleet_.set_standing(*pool_, "b", 0);
-  EXPECT_EQ(read().replicas, 2u) << "who comes back counts once";
+  EXPECT_EQ(read().replicas, 2u) << "an agent that comes back counts once";
   t = read("nobody");
   EXPECT_FALSE(t.known);
   EXPECT_EQ(t.budget_tokens, 50u) << "the global policy holds for unknown models too";
@@ -62,7 +62,7 @@ TEST_F(terms, names_that_only_the_global_provider_serves_are_limited_as_one) {
     EXPECT_EQ(read(name).counted_as, "provider:openai");
   }
   EXPECT_EQ(read().counted_as, "") << "a model with a pool counts by its name";
-  EXPECT_EQ(read("provider:openai").counted_as, "provider:openai") << "as who reviews those that park asks";
+  EXPECT_EQ(read("provider:openai").counted_as, "provider:openai") << "as whoever reviews those that park asks";
 }
 
 // A provider may serve it without any agent: the limits of keys count there.

@@ -95,7 +95,8 @@ class reader {
     key.id = std::string(trim(id.empty() ? text_of(item.find("id")) : id));
     if (const status s = check_key_id(key.id); !s) problem(item.wrong(s.message()));
     key.preview = text_of(item.find("key_preview"));
-    if (key.preview.size() > most_name_bytes || !plain(key.preview)) problem(item.find("key_preview")->wrong("longer than 200 bytes, or holds a control character"));
+    if (key.preview.size() > most_name_bytes || !plain(key.preview))
+      problem(item.find("key_preview")->wrong("longer than 200 bytes, or holds a control character"));
     if (!read_hash(item, key)) return std::nullopt;
     // Not shown: it is the secret.
     if (equal_secret(sha256(key.id), key.hash)) problem(item.wrong("the id is the key itself; an id stands in logs and metrics, choose another"));
@@ -245,7 +246,8 @@ class reader {
     key.output_tokens_per_minute = flat[3];
     const node *models = quota->find("per_model");
     if (models != nullptr && !models->is_null()) {
-      if (std::any_of(std::begin(flat), std::end(flat), [](uint64_t limit) { return limit > 0; })) return problem(quota->wrong("per_model and the flat limits exclude each other; a quota has one shape" + who_));
+      if (std::any_of(std::begin(flat), std::end(flat), [](uint64_t limit) { return limit > 0; }))
+        return problem(quota->wrong("per_model and the flat limits exclude each other; a quota has one shape" + who_));
       if (!models->is_map()) return problem(models->wrong("a map from model to limits is needed" + who_));
       if (models->entries().empty()) return problem(models->wrong("an empty map would allow no model; list some or leave it out" + who_));
       key.models.clear();

@@ -172,7 +172,8 @@ TEST(auth_file, every_limit_counts_and_none_is_warned_of) {
 }
 
 TEST(auth_file, both_shapes_of_a_quota_are_read) {
-  const auto flat = parsed(key("      quota: {requests_per_minute: 96, tokens_per_day: 5000000, input_tokens_per_minute: 519540, output_tokens_per_minute: 47424}\n"));
+  const auto flat =
+      parsed(key("      quota: {requests_per_minute: 96, tokens_per_day: 5000000, input_tokens_per_minute: 519540, output_tokens_per_minute: 47424}\n"));
   ASSERT_NE(flat.keys, nullptr) << all(flat);
   const client_key &f = flat.keys->keys()[0];
   EXPECT_EQ(std::vector<uint64_t>({f.requests_per_minute, f.tokens_per_day, f.input_tokens_per_minute, f.output_tokens_per_minute}),
@@ -298,7 +299,8 @@ TEST(auth_file, an_anchor_may_carry_what_keys_share) {
 TEST(auth_file, a_date_is_valid_through_its_whole_utc_day) {
   EXPECT_EQ(*parse_expiry("01-01-2027"), 1'798'848'000'000u);  // 2027-01-02T00:00:00Z
   EXPECT_EQ(*parse_expiry("29-02-2028"), *parse_expiry("28-02-2028") + 86'400'000);
-  for (const char *text : {"", "2027-01-01", "1-1-2027", "32-01-2027", "29-02-2027", "00-01-2027", "01-13-2027", "01/01/2027", "01-01-20a7", "+1-01-2027", "01-01-1960"})
+  for (const char *text : {"", "2027-01-01", "1-1-2027", "32-01-2027", "29-02-2027", "00-01-2027", "01-13-2027", "01/01/2027", "01-01-20a7",
+                           "+1-01-2027", "01-01-1960"})
     EXPECT_FALSE(parse_expiry(text).ok()) << text;
 }
 

@@ -52,7 +52,7 @@ class day_budgets {
   size_t sweep();                  // forgets what is of past days; returns how many
   size_t size() const;
 
-  // For who keeps them: what has changed since the last call; what could not be written is handed back; what was found of today is
+  // For whoever keeps them: what has changed since the last call; what could not be written is handed back; what was found of today is
   // added to what has been used meanwhile. With `again` the day has been read before, so that a counter may hold some of it already:
   // the larger counts.
   std::vector<day_record> take_changed();

@@ -37,7 +37,8 @@ std::string why(const std::string &text, bool strict = false, const std::string 
 TEST(key_entry, every_field_is_read) {
   const auto got = read(entry_text(R"("id":"other","key_preview":"sk-...kPNE","enabled":true,"expires_at":"2027-01-02T00:00:00Z",
     "allowed_models":["b","a","b"],"max_occupancy_share":0.64,"priority":-3,"max_parallel_requests":8,"max_parallel_requests_per_model":2,
-    "when_parallel_full":"wait","quota":{"requests_per_minute":96,"tokens_per_day":5000000,"input_tokens_per_minute":519540,"output_tokens_per_minute":47424},)"));
+    "when_parallel_full":"wait","quota":{"requests_per_minute":96,"tokens_per_day":5000000,
+    "input_tokens_per_minute":519540,"output_tokens_per_minute":47424},)"));
   ASSERT_TRUE(got.ok()) << got.why().text();
   const client_key &k = got->key;
   EXPECT_EQ(k.id, "k1") << "that of the path wins";
@@ -84,7 +85,8 @@ TEST(key_entry, what_is_wrong_is_named_by_its_field_and_never_shows_a_hash) {
   const std::pair<std::string, const char *> cases[] = {
       {"[]", "an object with key_hash, owner and name is needed"},
       {R"({"owner":"o","name":"n"})", "key_hash is required: the SHA-256 of the key, 64 hexadecimal digits"},
-      {R"({"key_hash":"sk-secret","owner":"o","name":"n"})", "key_hash: not a SHA-256; write the 64 hexadecimal digits that `printf %s KEY | sha256sum` prints"},
+      {R"({"key_hash":"sk-secret","owner":"o","name":"n"})",
+       "key_hash: not a SHA-256; write the 64 hexadecimal digits that `printf %s KEY | sha256sum` prints"},
       {"{\"key_hash\":\"" + key_hash + "\",\"name\":\"n\"}", "owner is required and may not be empty"},
       {"{\"key_hash\":\"" + key_hash + "\"}", "name is required and may not be empty; owner is required and may not be empty"},
       {"{\"key_hash\":\"" + key_hash + "\",\"name\":5,\"owner\":\"o\"}", "name: text is needed here; name is required and may not be empty"},
@@ -120,8 +122,8 @@ TEST(key_entry, an_unknown_field_is_told_and_refused_when_strict) {
 
 TEST(key_entry, an_id_is_short_plain_and_no_name_of_a_route) {
   for (const char *good : {"a", "tenant/7", "A b", "k\xc3\xa9y", "version2"}) EXPECT_TRUE(check_key_id(good).ok()) << good;
-  for (const std::string &bad : {std::string(), std::string("version"), std::string("replace"), std::string(201, 'a'), std::string("a\nb"), std::string("a\0b", 3),
-                                 std::string("a\xff")})
+  for (const std::string &bad : {std::string(), std::string("version"), std::string("replace"), std::string(201, 'a'), std::string("a\nb"),
+                                 std::string("a\0b", 3), std::string("a\xff")})
     EXPECT_FALSE(check_key_id(bad).ok()) << bad;
   EXPECT_EQ(why(entry_text(), false, " sk-hivenet-secret"), "an id may not begin with sk-: it would look like a key, and ids stand in logs and metrics");
   EXPECT_EQ(why(entry_text(), false, " version "), "\"version\" cannot be an id: it is the name of a route");

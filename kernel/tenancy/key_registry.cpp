@@ -134,7 +134,7 @@ void key_registry::begin(const change &what) {
   store_and_publish(what, std::move(next));
 }
 
-// Stored first, so that who got its answer finds it again after any end of the process.
+// Stored first, so that whoever got the answer finds it again after any end of the process.
 void key_registry::store_and_publish(const change &what, key_set next) {
   auto ring = ring_of(next);
   if (around_.fits)

@@ -51,7 +51,7 @@ class keyring : public std::enable_shared_from_this<keyring> {
   uint64_t made_unix_ms() const { return made_unix_ms_; }
 
   // The key with that hash, whatever its state; null when there is none. No allocation. The table is found by the digest's
-  // own bits, which says nothing about a key to who cannot invert SHA-256; the digests are compared in constant time.
+  // own bits, which says nothing about a key to whoever cannot invert SHA-256; the digests are compared in constant time.
   const client_key *find(const digest32 &hash) const;
   // Whose key a request's header fields hold, and whether it may be used. `unix_ms` is now.
   identified identify(std::span<const http::field> fields, uint64_t unix_ms) const;

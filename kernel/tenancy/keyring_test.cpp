@@ -139,7 +139,8 @@ TEST(keyring, a_caller_keeps_its_rights_after_the_ring_is_replaced) {
 
 TEST(keyring, without_keys_everybody_is_the_default_tenant_whatever_they_send) {
   const auto ring = keyring::open_to_all();
-  for (const std::vector<http::field> &given : {std::vector<http::field>{}, std::vector<http::field>{{"Authorization", "Basic x"}}, std::vector<http::field>{{"x-api-key", "a"}, {"Authorization", "b"}}}) {
+  using head = std::vector<http::field>;
+  for (const head &given : {head{}, head{{"Authorization", "Basic x"}}, head{{"x-api-key", "a"}, {"Authorization", "b"}}}) {
     const identified a = ring->identify(given, 0);
     ASSERT_NE(a.who, nullptr);
     EXPECT_EQ(a.who->tenant, "default");

@@ -27,7 +27,7 @@ class minute_buckets {
   // For what has been used already: at most `limit` of it, below zero if need be.
   void charge(std::string_view bucket, uint64_t limit, uint64_t tokens);
   void give_back(std::string_view bucket, uint64_t limit, uint64_t tokens);
-  // Whole seconds until so many tokens are there, or as many as there can be; at least 1. For who was denied them.
+  // Whole seconds until so many tokens are there, or as many as there can be; at least 1. For whoever was denied them.
   uint64_t wait_s(std::string_view bucket, uint64_t limit, uint64_t tokens);
 
   // Forgets the full ones: a bucket that is not there is full. Returns how many.

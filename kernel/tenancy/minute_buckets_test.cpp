@@ -28,7 +28,7 @@ TEST_F(buckets, it_fills_continuously) {
   EXPECT_FALSE(some.take("a", 600, 601)) << "never above its limit";
 }
 
-// Naive variant: the sum of many small fills is a hair below the limit, and who waited as long as it was told is refused.
+// Naive variant: the sum of many small fills is a hair below the limit, and whoever waited as long as it was told is refused.
 TEST_F(buckets, many_small_fills_make_exactly_a_full_one) {
   for (const uint64_t limit : {600u, 700u, 1000u, 519'540u}) {
     const std::string name = std::to_string(limit);

@@ -53,7 +53,7 @@ class occupancy_hold {
   uint64_t tokens_ = 0;
 };
 
-// Who may park. All of it belongs to its loop; its calls come there, from a posted message or a timer, never from inside `take`.
+// A request that may park. All of it belongs to its loop; its calls come there, from a posted message or a timer, never from inside `take`.
 class occupancy_waiter : private loop_timer {
  public:
   explicit occupancy_waiter(loop &home) : home_(home) {}
@@ -90,7 +90,7 @@ class occupancy {
 
   // Models for which somebody parks.
   std::vector<std::string> crowded() const;
-  // Who parks for it is judged by other bounds from now on: what fits them is granted, what never will is refused at once.
+  // Whoever parks for it is judged by other bounds from now on: what fits them is granted, what never will is refused at once.
   void rebound(std::string_view model, const occupancy_bounds &);
 
   struct row {

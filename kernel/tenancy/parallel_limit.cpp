@@ -99,7 +99,7 @@ void parallel_limit::leave(const ticket_ptr &gone) {
     }
     if (e.running == 0 && e.waiting.empty()) keys_.erase(found);
   }
-  // Who left meanwhile has given it back: leave() finds it granted, whether its owner knew or not.
+  // Whoever left meanwhile has given it back: leave() finds it granted, whether its owner knew or not.
   for (const ticket_ptr &t : granted)
     t->home->post([t] {
       if (t->owner == nullptr) return;

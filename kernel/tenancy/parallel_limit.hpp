@@ -1,7 +1,7 @@
 // Requests under way at once, of a key and of a key to one model. One too many is refused, or waits until one of the key's others
 // ends: first come, first served among those that may go; a model at its limit holds up nobody who wants another.
 //
-// Any thread; one mutex, held for a few map operations, never while anything is called. Who waited hears of it on its own loop.
+// Any thread; one mutex, held for a few map operations, never while anything is called. Whoever waited hears of it on its own loop.
 #pragma once
 
 #include <cstddef>

@@ -37,7 +37,7 @@ class quota_book {
            key.max_parallel_requests_per_model != 0;
   }
 
-  // The keys of this moment, for who shows their limits; what has been used is kept whatever they are.
+  // The keys of this moment, for whoever shows their limits; what has been used is kept whatever they are.
   void set_keys(std::shared_ptr<const keyring>);
   std::shared_ptr<const keyring> keys() const;
 

@@ -2,8 +2,9 @@
 // when another day begins, and else only written: all that has changed, twice a second, in one transaction, so that a kill loses less
 // than a second's usage. A day begins at midnight, or when a wall clock that was wrong is put right: then its records may be there.
 //
-// Records: quotaTPD:TENANT:DAY or quotaTPD:TENANT<NUL>MODEL:DAY, DAY counted from 1970; 8 bytes, big endian; kept for 48 h, which the storage sees to. A storage
-// that fails refuses nobody: it is counted, told at most once a minute, and tried again; what was not read is never written over.
+// Records: quotaTPD:TENANT:DAY or quotaTPD:TENANT<NUL>MODEL:DAY, DAY counted from 1970; 8 bytes, big endian; kept for 48 h, which the
+// storage sees to. A storage that fails refuses nobody: it is counted, told at most once a minute, and tried again; what was not
+// read is never written over.
 //
 // Control thread. The storage thread must have stopped before this is destroyed.
 #pragma once

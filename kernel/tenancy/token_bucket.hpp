@@ -1,5 +1,5 @@
 // A bucket of tokens that fills with time: `a_minute` / 60 a second, never above `most`. Plain arithmetic, no lock; time is the
-// monotonic clock's. Who changes a limit lets it fill at the old one first.
+// monotonic clock's. Whoever changes a limit lets it fill at the old one first.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@ struct token_bucket {
   double tokens, a_minute, most;
   uint64_t at_ns;                  // filled until then
 
-  // Tokens are sums of parts that no double holds exactly: who comes at the very nanosecond that it was told must not find 0.9999999.
+  // Tokens are sums of parts that no double holds exactly: whoever comes at the very nanosecond that it was told must not find 0.9999999.
   static constexpr double slack = 1e-6;
   bool has(double asked) const { return tokens >= asked - slack; }
 

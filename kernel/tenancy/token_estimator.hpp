@@ -3,7 +3,7 @@
 //
 // Memory only. ratio starts at 1 / 3.2 and becomes w * (tokens / bytes) + (1 - w) * ratio at every exact report, w = 0.2, each sample
 // clamped to [0.05, 1]. What a chat template adds to every prompt is most of a short one ("hi" is a dozen tokens) and says nothing of
-// text: below 256 bytes w shrinks with the length, below 64 nothing is learned. Who reports keeps out requests with images, estimates
+// text: below 256 bytes w shrinks with the length, below 64 nothing is learned. Whoever reports keeps out requests with images, estimates
 // and answers of providers.
 #pragma once
 

@@ -10,7 +10,7 @@
 // The reason to use it is another one: what a router knows of other routers' requests is old by a ping or two. Whoever takes
 // the least loaded of such a picture does what every other router does at the same moment, the agent that was idle is buried,
 // and with the next picture the crowd runs on to the next (Mitzenmacher, How Useful Is Old Information?, 2000). Two drawn by
-// chance are another two at every router and at every request, so that the requests spread over all who look well.
+// chance are another two at every router and at every request, so that the requests spread over all that look well.
 //
 // - Draws follow from the lease number and the seed, so that a run can be repeated. Routers of one fleet need seeds of their
 //   own, or they draw alike.

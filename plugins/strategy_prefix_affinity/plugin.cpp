@@ -20,15 +20,16 @@
 // is nearly that of the longest match and the queues are the shortest there are (docs/strategies/prefix-affinity.md has the
 // measurements); more, and requests queue up behind warm agents.
 //
-// Nobody tells the router what is in an engine's cache, so this is a guess, corrected twice:
+// Nobody tells the router what is in an engine's cache, so this is a guess, corrected three ways:
 // - Each agent is believed to hold the blocks last sent to it, up to `blocks` (block_memory.hpp). The engine's count of cached
 //   tokens at the request's end says how much of the match was really there; its average is the agent's trust, by which later
 //   matches count less. An engine without a prefix cache ends at a trust of zero, and its agent is judged by its backlog alone.
-// - Of what an agent is computing part is done already, and of a long prompt that is seconds. How fast it computes is learned from
-//   how long first tokens take, so its backlog shrinks with time and not only with answers; never below the prompts behind that one.
 // - The backlog is what was sent and has not begun to answer. Engines begin in the order of arrival: a first token, or an
 //   end, tells that everything sent before it has been computed as well, so that an answer in one piece, which tells nothing
-//   until its end, does not count as backlog for so long. What was believed uncached and was cached after all, or the other way round, leaves with the lease, so that no error adds up.
+//   until its end, does not count as backlog for so long. What was believed uncached and was cached after all, or the other way
+//   round, leaves with the lease, so that no error adds up.
+// - Of what an agent is computing part is done already, and of a long prompt that is seconds. How fast it computes is learned from
+//   how long first tokens take, so its backlog shrinks with time and not only with answers; never below the prompts behind that one.
 //
 // Equal scores go to the agent with the lowest load, and then take turns. One instance per (step, pool); a reload of policies
 // that leaves its options as they are keeps what it has learned.

@@ -191,7 +191,7 @@ void gatekeeper::forget(int fd) {
   open_.erase(found);
 }
 
-// Our own diallers announce themselves as soon as they are connected; who stays silent after the handshake is not one.
+// Our own diallers announce themselves as soon as they are connected; whoever stays silent after the handshake is not one.
 void gatekeeper::sweep() {
   const uint64_t now = host_->now_ns(host_);
   const std::lock_guard lock(mutex_);

@@ -25,7 +25,8 @@ transport::transport(const sdk::setup &s) {
   core_.refused = {s.host.counter("rejected_connections_total", "Connections ended because their address had max_connections_per_ip"),
                    s.host.counter("rejected_strangers_total", "Connections ended because max_strangers were in their handshake"),
                    s.host.counter("rejected_strangers_per_ip_total", "Connections ended because max_strangers_per_ip of their address were in their handshake"),
-                   s.host.counter("rejected_failures_per_ip_total", "Connections ended because max_failures_per_ip of their address had failed within a minute")};
+                   s.host.counter("rejected_failures_per_ip_total",
+                                  "Connections ended because max_failures_per_ip of their address had failed within a minute")};
 }
 
 transport::~transport() {

@@ -369,7 +369,8 @@ TEST_F(loader, refuses_names_and_configuration_that_fit_nothing) {
   settings_.trusted_dirs = {GOOD_DIR};
   settings_.enable = {"strategy_least_laoded"};
   component_registry name;
-  EXPECT_EQ(name.load(settings_).text(), "plugins.enable[0]: there is no strategy_least_laoded.so in the plugin folders; did you mean \"strategy_least_loaded\"?");
+  EXPECT_EQ(name.load(settings_).text(),
+            "plugins.enable[0]: there is no strategy_least_laoded.so in the plugin folders; did you mean \"strategy_least_loaded\"?");
   settings_.enable = {};
   settings_.configuration = {{"strategy/power-of-two", R"({"seed": -1})"}};
   component_registry range;

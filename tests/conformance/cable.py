@@ -26,7 +26,7 @@ class Line:
         self.to = (host, int(port))
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=64)
         self.address = "127.0.0.1:%d" % self.listener.getsockname()[1]
-        self.mode = {"up": "forward", "down": "forward"}  # up: from who dialled
+        self.mode = {"up": "forward", "down": "forward"}  # up: from the side that dialled
         self.accepted = []      # when
         self.pairs = []
         self.keep, self.sent = keep, []

@@ -169,7 +169,7 @@ def test_parked_during_a_retry(stack, engines):
 
 
 def test_a_slot_of_a_client_that_left_serves_the_next_at_once(stack, engines):
-    """Over a link the agent's slot comes back with its answer to CANCEL; who waits for it is served then.
+    """Over a link the agent's slot comes back with its answer to CANCEL; whoever waits for it is served then.
 
     Naive variant: the slot returns with the engine's own end, or by a time-out.
     """

@@ -1,4 +1,4 @@
-"""Row 6: busy is not dead. Missing signals empty no pool, recovery is automatic and wakes who waits, no state is terminal, and a full
+"""Row 6: busy is not dead. Missing signals empty no pool, recovery is automatic and wakes whoever waits, no state is terminal, and a full
 engine's health is still known.
 """
 import threading

@@ -41,7 +41,7 @@ def test_a_models_requests_are_served_in_the_order_in_which_they_came(stack, eng
 
 
 def test_no_model_blocks_another(stack, engines):
-    """Naive variant: who waits for a model keeps its place among those that may be forwarded, so that one stuck model stops them all."""
+    """Naive variant: a request that waits for a model keeps its place among those that may be forwarded, so that one stuck model stops them all."""
     go = threading.Event()
 
     def held(chat):

@@ -216,7 +216,8 @@ TEST(series_names, of_sglang_are_summed_over_their_label_sets) {
                         "sglang:time_to_first_token_seconds_bucket{is_streaming=\"True\",le=\"0.1\"} 1\n"
                         "sglang:time_to_first_token_seconds_bucket{is_streaming=\"False\",le=\"0.1\"} 2\n"
                         "sglang:time_to_first_token_seconds_sum{is_streaming=\"True\"} 1\nsglang:time_to_first_token_seconds_sum{is_streaming=\"False\"} 2\n"
-                        "sglang:time_to_first_token_seconds_count{is_streaming=\"True\"} 3\nsglang:time_to_first_token_seconds_count{is_streaming=\"False\"} 4\n",
+                        "sglang:time_to_first_token_seconds_count{is_streaming=\"True\"} 3\n"
+                        "sglang:time_to_first_token_seconds_count{is_streaming=\"False\"} 4\n",
                         f), HIVE_OK);
   EXPECT_EQ(f.gauges, (numbers{{"running_requests", 7}, {"kv_cache_utilization", 0.375}}));
   EXPECT_EQ(f.counters, (numbers{{"prompt_tokens", 15}, {"prefix_cache_queries", 15}, {"prefix_cache_hits", 6}}));

@@ -18,7 +18,8 @@ class every_engine : public testing::TestWithParam<const char *> {
   bool generic() const { return id() == "openai"; }  // knows no engine: pages may be missing
   loaded_engine engine{GetParam()};
 };
-INSTANTIATE_TEST_SUITE_P(, every_engine, testing::Values("engine_vllm", "engine_llamacpp", "engine_openai"), [](const auto &p) { return std::string(p.param); });
+INSTANTIATE_TEST_SUITE_P(, every_engine, testing::Values("engine_vllm", "engine_llamacpp", "engine_openai"),
+                         [](const auto &p) { return std::string(p.param); });
 
 TEST_P(every_engine, describes_itself_the_same_every_time) {
   const auto &d = engine.describe();
@@ -194,17 +195,20 @@ TEST(vllm_pages, reads_odd_pages_right) {
       {"a rank without a value is left out of the mean", "vllm:kv_cache_usage_perc{engine=\"0\"} NaN\nvllm:kv_cache_usage_perc{engine=\"1\"} 0.5\n",
        {{"kv_cache_utilization", 0.5}}, {}},
       {"escapes, braces and commas in labels", "vllm:num_requests_running{model_name=\"a\\\"}, le=\\\\\",engine=\"0\"} 2\n", {{"running_requests", 2}}, {}},
-      {"an escaped label value is given plain", "vllm:request_success_total{finished_reason=\"a\\\"b\\\\c\\nd\"} 2\n", {}, {{"request_success{finished_reason=a\"b\\c\nd}", 2}}},
+      {"an escaped label value is given plain",
+       "vllm:request_success_total{finished_reason=\"a\\\"b\\\\c\\nd\"} 2\n", {}, {{"request_success{finished_reason=a\"b\\c\nd}", 2}}},
       {"exponents", "vllm:prompt_tokens_total 1.5e+003\nvllm:generation_tokens_total 2E2\nvllm:kv_cache_usage_perc 5e-1\n",
        {{"kv_cache_utilization", 0.5}}, {{"prompt_tokens", 1500}, {"generation_tokens", 200}}},
       {"timestamps, tabs, CRLF, no newline at the end", "vllm:num_requests_running 2 1700000000000\r\nvllm:num_requests_waiting\t 3\t1700000000000",
        {{"running_requests", 2}, {"waiting_requests", 3}}, {}},
-      {"bad lines cost only themselves", "vllm:num_requests_running{engine=\"0 2\n<html>\nvllm:num_requests_running two\n\x01\x02\nvllm:num_requests_waiting 3\n",
+      {"bad lines cost only themselves",
+       "vllm:num_requests_running{engine=\"0 2\n<html>\nvllm:num_requests_running two\n\x01\x02\nvllm:num_requests_waiting 3\n",
        {{"waiting_requests", 3}}, {}},
       {"underscores for colons", "vllm_num_requests_running 2\n", {{"running_requests", 2}}, {}},
       {"creation times are no counts", "vllm:prompt_tokens_total 5\nvllm:prompt_tokens_created 1.7e9\n", {}, {{"prompt_tokens", 5}}},
       {"counters without their suffix", "vllm:num_preemptions 5\n", {}, {{"preemptions", 5}}},
-      {"other series with a like name", "vllm:num_requests_waiting_by_reason{reason=\"x\"} 9\nvllm:iteration_tokens_total_bucket{le=\"1\"} 4\nvllm:num_requests_waiting 1\n",
+      {"other series with a like name",
+       "vllm:num_requests_waiting_by_reason{reason=\"x\"} 9\nvllm:iteration_tokens_total_bucket{le=\"1\"} 4\nvllm:num_requests_waiting 1\n",
        {{"waiting_requests", 1}}, {}},
   };
   loaded_engine engine("engine_vllm");

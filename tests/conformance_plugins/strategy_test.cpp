@@ -153,11 +153,13 @@ TEST_P(strategies, bear_any_outcome) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(all, strategies, testing::Values("least-loaded", "power-of-two", "peak-ewma", "token-load", "prefix-affinity", "consistent-hash", "weighted-c"), [](const auto &one) {
-  std::string name = one.param;
-  for (char &c : name) c = c == '-' ? '_' : c;
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(all, strategies,
+                         testing::Values("least-loaded", "power-of-two", "peak-ewma", "token-load", "prefix-affinity", "consistent-hash", "weighted-c"),
+                         [](const auto &one) {
+                           std::string name = one.param;
+                           for (char &c : name) c = c == '-' ? '_' : c;
+                           return name;
+                         });
 
 TEST(least_loaded, takes_the_least_and_turns_over_ties_in_order) {
   bench b("least-loaded", 5);

@@ -304,7 +304,11 @@ TEST_F(lmdb, a_sweep_forgets_readers_that_are_gone) {
     const pid_t pid = child([&] {
       reading([](MDB_env *env) {
         int n = -1;  // the table's heading is a line, too
-        mdb_reader_list(env, [](const char *line, void *count) { return *static_cast<int *>(count) += std::string_view(line).find("(no ") == std::string_view::npos, 0; }, &n);
+        mdb_reader_list(env,
+                        [](const char *line, void *count) {
+                          return *static_cast<int *>(count) += std::string_view(line).find("(no ") == std::string_view::npos, 0;
+                        },
+                        &n);
         _exit(std::max(n, 0));
       });
     });

@@ -16,7 +16,8 @@ class every_storage : public testing::TestWithParam<const char *> {
   }
   bool lmdb() const { return std::string(GetParam()) == "storage_lmdb"; }
   temporary_directory directory;
-  loaded_storage store{GetParam(), lmdb() ? R"({"path":")" + directory.path() + R"(/store","map_size_mb":8,"max_map_size_mb":64,"sync":true})" : "{\"max_mb\":64}"};
+  loaded_storage store{GetParam(),
+                       lmdb() ? R"({"path":")" + directory.path() + R"(/store","map_size_mb":8,"max_map_size_mb":64,"sync":true})" : "{\"max_mb\":64}"};
 };
 INSTANTIATE_TEST_SUITE_P(, every_storage, testing::Values("storage_memory", "storage_lmdb"), [](const auto &p) { return std::string(p.param); });
 

@@ -18,7 +18,7 @@ namespace {
 
 TEST(transport_zmq, strangers_with_garbage_are_cut_and_others_go_on) {
   const key_pair rk = make_keys(), ak = make_keys();
-  node router(zmq_plugin(), rk, {}, R"({"handshake_timeout_ms":1500})"), agent(zmq_plugin(), ak, rk.own);  // who is honest has no longer
+  node router(zmq_plugin(), rk, {}, R"({"handshake_timeout_ms":1500})"), agent(zmq_plugin(), ak, rk.own);  // the honest have no longer
   ASSERT_EQ(router.listen("127.0.0.1:0"), HIVE_OK);
   std::vector<int> strangers;
   for (int i = 0; i < 20; ++i) {
@@ -105,7 +105,8 @@ TEST(transport_zmq, strangers_of_one_address_are_limited_apart_from_its_agents_a
   }
   std::vector<int> held;
   for (int i = 0; i < 9; ++i) held.push_back(raw_connection(port_of(router.bound)));
-  EXPECT_TRUE(drive({&router, &agent}, [&] { return router.metric("rejected_strangers_per_ip_total") == 6; })) << router.metric("rejected_strangers_per_ip_total");
+  EXPECT_TRUE(drive({&router, &agent}, [&] { return router.metric("rejected_strangers_per_ip_total") == 6; }))
+      << router.metric("rejected_strangers_per_ip_total");
   EXPECT_EQ(router.metric("rejected_connections_total"), 0);
   EXPECT_EQ(router.metric("rejected_strangers_total"), 0);
   ASSERT_EQ(router.log().size(), 1u);
@@ -115,7 +116,7 @@ TEST(transport_zmq, strangers_of_one_address_are_limited_apart_from_its_agents_a
   for (const int fd : held) close(fd);
 }
 
-// Naive variant: only places are bounded, so who fails as fast as it can keeps the I/O thread in handshakes.
+// Naive variant: only places are bounded, so whoever fails as fast as it can keeps the I/O thread in handshakes.
 TEST(transport_zmq, an_address_whose_handshakes_fail_again_and_again_waits_for_the_next_minute) {
   const key_pair rk = make_keys(), ak = make_keys();
   node router(zmq_plugin(), rk, {}, R"({"max_failures_per_ip":5,"limit_loopback":true})"), agent(zmq_plugin(), ak, rk.own);
@@ -134,7 +135,7 @@ TEST(transport_zmq, an_address_whose_handshakes_fail_again_and_again_waits_for_t
   ASSERT_TRUE(drive({&router}, [&] { return router.log().size() == 1; })) << "the line is written after the count";
   EXPECT_NE(router.log()[0].find("127.0.0.1 refused: 5 connections of it failed within a minute (max_failures_per_ip)"), std::string::npos) << router.log()[0];
   EXPECT_EQ(router.peers.size(), 1u);
-  EXPECT_TRUE(router.losses.empty()) << "who is there stays";
+  EXPECT_TRUE(router.losses.empty()) << "whoever is there stays";
 }
 
 // Naive variant: whoever has shaken hands has not failed, so that handshakes for nothing cost as much as one likes.
@@ -295,7 +296,7 @@ struct foreign {
   }
 };
 
-// Naive variant: only the handshake has a time limit; who says nothing after it stays for ever.
+// Naive variant: only the handshake has a time limit; whoever says nothing after it stays for ever.
 TEST(transport_zmq, a_stranger_that_says_nothing_after_its_handshake_loses_its_place) {
   const key_pair rk = make_keys(), ak = make_keys();
   node router(zmq_plugin(), rk, {}, R"({"max_strangers":1,"handshake_timeout_ms":300})"), agent(zmq_plugin(), ak, rk.own);

@@ -227,7 +227,7 @@ class Stack:
                 for s in held:
                     s.close()
                 continue
-            for s in held:  # bound for good, and never listening: who sets the same may be there, too
+            for s in held:  # bound for good, and never listening: whoever sets the same may be there, too
                 s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
             self.reserved += held

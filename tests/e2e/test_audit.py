@@ -92,7 +92,7 @@ def test_every_way_to_end_has_its_line(trail):
 
 
 def test_a_head_that_never_became_a_request_has_a_line_too(trail):
-    """Naive variant: the line is written by who answers requests, and this was none: whoever probes the edge leaves no trace."""
+    """Naive variant: the line is written by whatever answers requests, and this was none: whoever probes the edge leaves no trace."""
     host, port = trail.url[7:].split(":")
     heads = {b"no request at all\r\n\r\n": 400, b"GET / HTTP/1.1\r\nHost: x\r\nX-Long: " + b"x" * 40_000 + b"\r\n\r\n": 431,
              b"GET / HTTP/2.5\r\nHost: x\r\n\r\n": 505,

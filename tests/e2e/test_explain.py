@@ -98,7 +98,7 @@ def test_an_alias_is_explained_as_the_model_that_it_is(stack):
 
 
 def test_headers_of_the_question_are_those_of_the_request(stack):
-    """Who a session's or a tenant header's agent is stands in the answer before any request was sent.
+    """Which agent a session or a tenant's header leads to stands in the answer before any request was sent.
 
     Naive variant: the question has no header fields, and every session is said to go where none goes.
     """

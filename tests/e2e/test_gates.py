@@ -81,4 +81,4 @@ def test_a_deleted_library_is_named_by_the_policy_that_needs_it(tmp_path):
     listed = {p["name"]: p for p in json.loads(run("plugins", "list", "--json").stdout)["plugins"]}
     assert listed["gate_reliability"]["state"] == "absent"
     policy.write_text("routing_policy: {strategy: least-loaded, exclude_if: {srtt: {gt: 5}}}\n")
-    assert run("check", config).returncode == 0, "who needs it not is not stopped"
+    assert run("check", config).returncode == 0, "what does not need it is not stopped"

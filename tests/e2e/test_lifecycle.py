@@ -2,6 +2,7 @@
 import re
 import shutil
 import signal
+import socket
 import threading
 import time
 
@@ -10,18 +11,31 @@ import httpx
 from conftest import wait_for
 
 
+def asked_for_health(door):
+    """A connection to an engine that answers nothing."""
+    with door.accept()[0] as peer:
+        peer.settimeout(2)
+        return peer.recv(4096).startswith(b"GET /health ")
+
+
 def test_the_agent_starts_without_engine_and_without_router(stack):
-    """Naive variant: it ends when either is not there yet, and the order of starts matters."""
+    """Naive variant: it ends when either is not there yet, or after a second try, and the order of starts matters."""
     stack.start_router()
     http, link = stack.router.said["http"], stack.link
     assert stack.router.stop() == 0
     port = stack.reserve()
     agent = stack.start_agent(f"http://127.0.0.1:{port}", wait=False, link=link)
-    time.sleep(0.3)
-    assert agent.child.poll() is None, "it waits for both"
+    wait_for("no engine", lambda: "the engine is not ready: cannot connect" in agent.log())
+    with socket.socket() as door:
+        door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        door.bind(("127.0.0.1", port))
+        door.listen()
+        door.settimeout(1)
+        for _ in range(2):
+            wait_for("it asks again", lambda: asked_for_health(door))
     engine = stack.start_engine("--port", port)
-    time.sleep(0.3)
-    assert agent.child.poll() is None
+    wait_for("it dials again", lambda: agent.log().count("no connection to the router at") >= 3)
+    assert agent.child.poll() is None, "it waits for both"
     stack.start_router(http=http, link=link)
     wait_for("routable", lambda: stack.row(agent.peer_id)["status"]["routable"], limit=35)
     assert stack.chat(max_tokens=1).status_code == 200

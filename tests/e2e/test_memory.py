@@ -189,7 +189,7 @@ def test_a_slow_reader_stops_its_own_stream_at_the_engine_and_nobody_elses(stack
         assert stack.chat(max_tokens=2, stream=True).text.endswith("data: [DONE]\n\n")
     assert time.monotonic() - begin < 5
     readers[0].socket.settimeout(60)
-    assert readers[0].drain() > 6000 * 16384 and b"data: [DONE]" in readers[0].end, "who reads on gets it all"
+    assert readers[0].drain() > 6000 * 16384 and b"data: [DONE]" in readers[0].end, "whoever reads on gets it all"
     for r in readers:
         r.socket.close()
     parts.wait_for_rest(stack)

@@ -320,7 +320,7 @@ def test_attempts_and_the_wait_are_counted_in_answers_and_in_the_audit_log(stack
     bad.faults(status=500)
     stack.start_agent(bad, "--capacity", "1", identity="bad.key")
     lines = [asked(number) for number in range(4, 14)]
-    assert {entry["attempts"] for entry in lines} == {1, 2}, "who came to the bad one was tried twice"
+    assert {entry["attempts"] for entry in lines} == {1, 2}, "whatever came to the bad one was tried twice"
     assert sum(entry["attempts"] == 2 for entry in lines) == bad.state()["chats"]
 
 

@@ -46,7 +46,7 @@ std::vector<int> statuses_of(std::string_view rest, const std::vector<bed::edge_
       must(rest.empty(), "nothing comes after a cut answer");
       must(!h.content_length || record.status == 499, "an answer of known length is whole");
     }
-    must(h.status != 401 || record.tenant.empty(), "nobody is known who was not let in");
+    must(h.status != 401 || record.tenant.empty(), "whoever was not let in is not known");
   }
   return out;
 }

@@ -21,7 +21,8 @@ http::stream_facts scan(std::string_view wire, Cut &&next_size) {
 
 bool same(const http::stream_facts &a, const http::stream_facts &b) {
   return a.content == b.content && a.error == b.error && a.done == b.done && a.finished == b.finished && a.unread == b.unread &&
-         a.usage.present == b.usage.present && a.usage.prompt == b.usage.prompt && a.usage.completion == b.usage.completion && a.usage.cached == b.usage.cached &&
+         a.usage.present == b.usage.present && a.usage.prompt == b.usage.prompt && a.usage.completion == b.usage.completion &&
+         a.usage.cached == b.usage.cached &&
          a.delta_bytes == b.delta_bytes && a.delta_pieces == b.delta_pieces && a.events == b.events && a.error_text == b.error_text;
 }
 

@@ -21,7 +21,9 @@ void walk(const yaml::node &n, size_t depth, walk_facts &facts) {
   ++facts.nodes;
   must(depth <= bounds.depth, "bounded depth");
   must(n.line() >= 0 && !n.where().empty(), "every node has a place");
-  const auto said = [](const auto &r) { must(r || r.why().message().find("f.yaml") != std::string::npos || !r.why().path().empty(), "a reader's error says where"); };
+  const auto said = [](const auto &r) {
+    must(r || r.why().message().find("f.yaml") != std::string::npos || !r.why().path().empty(), "a reader's error says where");
+  };
   said(n.as_text());
   said(n.as_bool());
   said(n.as_int());

@@ -6,7 +6,8 @@ namespace hive::sdk {
 namespace {
 
 TEST(options, reads_every_type) {
-  const options o(R"( {"n": -1.5e2, "i": 42, "whole": 1e3, "t": true, "f": false, "s": "a\"b\\\n\u00e9\ud83d\ude00", "l": [1, "x", {"k": 2}, []], "z": null} )");
+  const options o(R"( {"n": -1.5e2, "i": 42, "whole": 1e3, "t": true, "f": false, "s": "a\"b\\\n\u00e9\ud83d\ude00",)"
+                  R"("l": [1, "x", {"k": 2}, []], "z": null} )");
   EXPECT_EQ(o.number("n", 0), -150);
   EXPECT_EQ(o.integer("i", 0), 42);
   EXPECT_EQ(o.integer("whole", 0), 1000);

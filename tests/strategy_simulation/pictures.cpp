@@ -64,7 +64,8 @@ void draw(const std::string &file, const std::string &title, const std::vector<l
 }
 
 int draw_all(const std::string &folder) {
-  const scenario plain = plain_load(), unequal = unequal_engines(), bad = one_goes_bad(), mixed = mixed_lengths(), chats = long_chats(), real = conversations(800, 1),
+  const scenario plain = plain_load(), unequal = unequal_engines(), bad = one_goes_bad(), mixed = mixed_lengths(), chats = long_chats(),
+                 real = conversations(800, 1),
                  large = conversations(2000, 1.6);
   in_turn turns;
   draw(folder + "/least-loaded.svg", "16 engines, half of them half as fast with half the slots",

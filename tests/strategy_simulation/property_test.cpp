@@ -216,7 +216,7 @@ TEST(prefix_affinity, starts_anew_when_another_agent_takes_a_slot) {
   EXPECT_EQ(by.choose(2, a, idle(2)), other);
   finish(by, other, 2, a);
   by.join(home, 77);
-  for (int i = 3; i < 7; ++i) EXPECT_EQ(by.choose(i, a, idle(2)), other) << "the newcomer was taken for who was there before";
+  for (int i = 3; i < 7; ++i) EXPECT_EQ(by.choose(i, a, idle(2)), other) << "the newcomer was taken for the one that was there before";
 }
 
 TEST(peak_ewma, gives_twice_the_load_to_who_is_twice_as_fast) {

@@ -65,14 +65,16 @@ void one_export(const subject &s) {
   bool entry = false;
   for (const auto &symbol : exports(s.path)) {
     if (symbol.name == HIVE_PLUGIN_ENTRY_NAME) entry = true;
-    else if (symbol.binding == STB_GLOBAL && symbol.name.rfind("__", 0) != 0 && symbol.name.rfind("_ZT", 0) != 0) throw broken("exports \"" + symbol.name + "\" beside its entry; build it with hive_add_plugin()");
+    else if (symbol.binding == STB_GLOBAL && symbol.name.rfind("__", 0) != 0 && symbol.name.rfind("_ZT", 0) != 0)
+      throw broken("exports \"" + symbol.name + "\" beside its entry; build it with hive_add_plugin()");
   }
   require(entry, "does not export " HIVE_PLUGIN_ENTRY_NAME);
 }
 
 void no_unique(const subject &s) {
   for (const auto &symbol : exports(s.path)) {
-    if (symbol.binding == STB_GNU_UNIQUE) throw broken("exports the unique symbol \"" + symbol.name + "\", which keeps old code mapped; build with -fno-gnu-unique");
+    if (symbol.binding == STB_GNU_UNIQUE)
+      throw broken("exports the unique symbol \"" + symbol.name + "\", which keeps old code mapped; build with -fno-gnu-unique");
   }
 }
 
@@ -231,7 +233,8 @@ void engine_garbage(const subject &s) {
                               [](void *, hive_str, hive_str, hive_str, double) noexcept {},
                               [](void *, hive_str, const double *, const double *, size_t, double, double) noexcept {}};
     const std::string deep(100000, '[');
-    const std::string_view bodies[] = {"", "\0\0\0", "{", "nonsense", "a{b=\"", "a_bucket{le=\"x\"} 1\n", "{\"data\":[{\"id\":7}]}", "null", deep, "x 1e999\n\xff\xfe 3\n"};
+    const std::string_view bodies[] = {"", "\0\0\0", "{", "nonsense", "a{b=\"", "a_bucket{le=\"x\"} 1\n", "{\"data\":[{\"id\":7}]}",
+                                       "null", deep, "x 1e999\n\xff\xfe 3\n"};
     for (uint32_t page = 0; page < d->page_count; ++page) {
       for (const auto body : bodies) {
         const hive_bytes bytes{reinterpret_cast<const uint8_t *>(body.data()), body.size()};
@@ -243,7 +246,8 @@ void engine_garbage(const subject &s) {
         hive_answer_class out{sizeof(hive_answer_class), 0, 0, {nullptr, 0}};
         const hive_bytes bytes{reinterpret_cast<const uint8_t *>(body.data()), body.size()};
         if (t.classify(m.self(), status, nullptr, 0, bytes, &out) < 0) continue;
-        require(out.verdict >= HIVE_ANSWER_OK && out.verdict <= HIVE_ANSWER_UNKNOWN_MODEL, label(c) + " gives status " + std::to_string(status) + " no verdict");
+        require(out.verdict >= HIVE_ANSWER_OK && out.verdict <= HIVE_ANSWER_UNKNOWN_MODEL,
+                label(c) + " gives status " + std::to_string(status) + " no verdict");
       }
     }
   });

@@ -30,7 +30,7 @@ struct check {
 
 const std::vector<check> &all_checks();
 
-// Opens and loads without the ownership rules: the checker is run by who built the file. Throws broken.
+// Opens and loads without the ownership rules: the checker is run by whoever built the file. Throws broken.
 plugins::plugin_description load_subject(const std::string &path);
 
 }  // namespace hive::check

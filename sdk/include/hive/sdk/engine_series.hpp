@@ -39,7 +39,8 @@ inline constexpr known_signal generation_tokens{"generation_tokens", "tokens", "
 inline constexpr known_signal prefix_cache_queries{"prefix_cache_queries", "tokens", "tokens looked up in the prefix cache (counter)", fold::counter};
 inline constexpr known_signal prefix_cache_hits{"prefix_cache_hits", "tokens", "tokens found in the prefix cache (counter)", fold::counter};
 inline constexpr known_signal prefix_cache_hit_rate{"prefix_cache_hit_rate", "fraction", "share of prefix cache hits, 0 to 1", fold::mean};
-inline constexpr known_signal request_success{"request_success", "requests", "requests finished, by finished_reason, aborts included (counter)", fold::counter, "finished_reason"};
+inline constexpr known_signal request_success{"request_success", "requests",
+                                              "requests finished, by finished_reason, aborts included (counter)", fold::counter, "finished_reason"};
 inline constexpr known_signal predicted_tokens_per_second{"predicted_tokens_per_second", "tokens/s", "generation speed as the engine says it", fold::sum};
 inline constexpr known_signal prompt_tokens_per_second{"prompt_tokens_per_second", "tokens/s", "prompt speed as the engine says it", fold::sum};
 }  // namespace signals
@@ -58,7 +59,8 @@ inline std::vector<series> vllm_series() {
       {preemptions, {"vllm:num_preemptions_total", "vllm:num_preemptions"}},
       {prompt_tokens, {"vllm:prompt_tokens_total", "vllm:prompt_tokens"}},
       {generation_tokens, {"vllm:generation_tokens_total", "vllm:generation_tokens"}},
-      {prefix_cache_queries, {"vllm:prefix_cache_queries_total", "vllm:prefix_cache_queries", "vllm:gpu_prefix_cache_queries_total", "vllm:gpu_prefix_cache_queries"}},
+      {prefix_cache_queries, {"vllm:prefix_cache_queries_total", "vllm:prefix_cache_queries",
+                              "vllm:gpu_prefix_cache_queries_total", "vllm:gpu_prefix_cache_queries"}},
       {prefix_cache_hits, {"vllm:prefix_cache_hits_total", "vllm:prefix_cache_hits", "vllm:gpu_prefix_cache_hits_total", "vllm:gpu_prefix_cache_hits"}},
       {prefix_cache_hit_rate, {"vllm:gpu_prefix_cache_hit_rate"}},
       {request_success, {"vllm:request_success_total", "vllm:request_success"}},

@@ -27,7 +27,7 @@ class scores {
 
 namespace detail {
 
-// No branch depends on a cost: who costs least is random to a predictor. `c < best ? c : best` is one instruction and passes over
+// No branch depends on a cost: which one costs least is random to a predictor. `c < best ? c : best` is one instruction and passes over
 // NaN; four minima at once, since one would wait on itself, and each a variable of its own, since compilers keep an array in
 // memory. `cost` is called once for each, in ascending order.
 template <class Cost>
