@@ -231,7 +231,8 @@ class proxied_request final : public link::agent_stream_events, private http::ca
   // Whose fault the answer was, if anybody's. A success is asked about for its body's sake alone.
   answer_class asked_adapter() const {
     const std::vector<http::field> fields = kept_fields();
-    return owner_.codec_.classify(static_cast<uint32_t>(mode_ == mode::hold ? 200 : status_), fields, is_compressed(fields) ? std::string_view() : std::string_view(held_));
+    const std::string_view body = is_compressed(fields) ? std::string_view() : std::string_view(held_);
+    return owner_.codec_.classify(static_cast<uint32_t>(mode_ == mode::hold ? 200 : status_), fields, body);
   }
 
   // The engine refused, with a status or within a 200.

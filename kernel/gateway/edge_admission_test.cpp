@@ -265,7 +265,8 @@ TEST_F(admitting_edge, only_what_an_engine_counted_itself_of_text_alone_is_learn
   told_again();
   http::test::scripted_origin cloud([](http::test::raw_socket &s, int) {
     s.until("]}");
-    const std::string body = R"({"id":"c","choices":[{"index":0,"message":{"role":"assistant","content":"x"}}],"usage":{"prompt_tokens":400,"completion_tokens":1}})";
+    const std::string body = R"({"id":"c","choices":[{"index":0,"message":{"role":"assistant","content":"x"}}],)"
+                             R"("usage":{"prompt_tokens":400,"completion_tokens":1}})";
     s.send("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body);
     s.until_end();
   });

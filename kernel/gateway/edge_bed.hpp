@@ -103,7 +103,9 @@ class edge_engine final : public link::agent_link_handler {
       const link::usage counts = owner.told.value_or(link::usage{});
       if (streaming) to.data("data: [DONE]\n\n");
       else if (!counts.known) to.data(R"("usage":null})");
-      else to.data("\"usage\":{\"prompt_tokens\":" + std::to_string(counts.prompt_tokens) + ",\"completion_tokens\":" + std::to_string(counts.output_tokens) + "}}");
+      else
+        to.data("\"usage\":{\"prompt_tokens\":" + std::to_string(counts.prompt_tokens) +
+                ",\"completion_tokens\":" + std::to_string(counts.output_tokens) + "}}");
       to.end(counts);
     }
     edge_engine &owner;
