@@ -187,6 +187,22 @@ TEST_F(edge, an_agent_puts_no_line_of_its_own_into_an_answer) {
   for (const char *line : {"\nx-a", "\nx-b", "\nset-cookie"}) EXPECT_THAT(answer, Not(HasSubstr(line))) << line;
 }
 
+// Engines that fold names serve the second model. Naive variant: keys are compared byte by byte.
+TEST_F(edge, a_key_for_one_model_names_no_other_by_another_spelling) {
+  tenancy::client_key key = bed.key();
+  key.models = {"m"};
+  bed.open_gateway(key);
+  const int opens = bed.behind.opens;
+  for (const char *other : {R"("Model":"big")", R"("MODEL":"big")", R"("\u004dodel":"big")"}) {
+    const std::string answer = bed.ask(with_body("POST /v1/chat/completions HTTP/1.1\r\n", R"({"model":"m","messages":[],)" + std::string(other) + "}"));
+    EXPECT_THAT(answer, StartsWith("HTTP/1.1 400 ")) << other;
+    EXPECT_THAT(answer, HasSubstr(R"(write \"model\")")) << other;
+  }
+  EXPECT_EQ(bed.behind.opens, opens);
+  EXPECT_THAT(bed.ask(chat("hello")), StartsWith("HTTP/1.1 200 "));
+  EXPECT_EQ(bed.behind.opens, opens + 1);
+}
+
 TEST_F(edge, a_client_that_leaves_has_its_record_too) {
   bed.ask(chat("engine-hangs"));
   ASSERT_EQ(bed.records.all.size(), 1u);

@@ -9,6 +9,8 @@
 
 #include "base/hex_digit.hpp"
 #include "base/json_text.hpp"
+#include "gateway/folded_name.hpp"
+#include "gateway/prompt_keys.hpp"
 #include "http/answer_facts.hpp"
 
 namespace hive::gateway {
@@ -117,8 +119,6 @@ std::string unescaped_ascii(std::string_view token) {
   return out;
 }
 
-enum class place { elsewhere, message_list, message, content, tool_calls };
-
 // Visits every value once, because on-demand parsing judges only what is looked at.
 class walker {
  public:
@@ -129,16 +129,19 @@ class walker {
     for (auto entry : object) {
       od::field field;
       std::string_view key;
-      if (!good(std::move(entry).get(field)) || !good(field.unescaped_key().get(key))) return false;
+      if (!good(std::move(entry).get(field))) return false;
+      last_ = field.key().raw() - 1;
+      if (!good(field.unescaped_key().get(key))) return false;
       const int known = known_key(key);
       if (known >= 0) {
         if ((seen_ & (1u << known)) != 0) return wrong("the field \"" + std::string(key) + "\" occurs twice");
         seen_ |= 1u << known;
+      } else if (const std::string other = name_meant(key); !other.empty()) {
+        return misspelt(key, other);
       }
       od::value value = field.value();
       if (key == "n" || key == "best_of") note_choices(value);
-      // llama.cpp's other names for a limit and for n, and vLLM's prompts that are no text.
-      out_.odd_limits = out_.odd_limits || key == "n_predict" || key == "n_cmpl" || key == "prompt_embeds";
+      out_.odd_limits = out_.odd_limits || loosens_limits(key);
       if (!top_field(known, value)) return false;
     }
     return true;
@@ -160,11 +163,23 @@ class walker {
     const auto *it = std::find(std::begin(names), std::end(names), k);
     return it == std::end(names) ? -1 : static_cast<int>(it - std::begin(names));
   }
+  // llama.cpp's other names for a limit and for n, and vLLM's prompts that are no text.
+  static bool loosens_limits(std::string_view k) { return k == "n_predict" || k == "n_cmpl" || k == "prompt_embeds"; }
+  // The name that we read and that an engine may take an unknown key for; else empty.
+  static std::string name_meant(std::string_view key) {
+    if (!may_fold(key)) return {};
+    std::string name = folded(key);
+    const bool read = known_key(name) >= 0 || name == "n" || name == "best_of" || loosens_limits(name);
+    return read ? name : std::string();
+  }
 
   static bool good(error_code e) { return e == simdjson::SUCCESS; }
   bool wrong(std::string text) {
     message = std::move(text);
     return false;
+  }
+  bool misspelt(std::string_view key, const std::string &name) {
+    return wrong("some engines take the field \"" + std::string(key) + "\" for \"" + name + "\": write \"" + name + "\"");
   }
   bool broken(const char *text) {
     is_json = false;
@@ -324,22 +339,13 @@ class walker {
       if (options && key == "include_usage") {
         out_.include_usage = token == "true";
         out_.include_usage_given = true;
+      } else if (options && may_fold(key) && folded(key) == "include_usage") {
+        return misspelt(key, "include_usage");
       }
-      place inner = place::elsewhere;
-      bool raw = false;
-      if (at == place::message) {
-        if (key == "content" || key == "reasoning_content" || key == "reasoning") inner = place::content;
-        if (key == "tool_calls") inner = place::tool_calls;
-      } else if (at == place::content) {  // a part
-        if (key == "text" || key == "thinking" || key == "content") inner = place::content;
-        if (key == "output" || key == "arguments" || key == "summary") inner = place::content;  // items of the responses route
-        if (key == "type") image = is_image_type(token);
-        raw = key == "input";
-      } else if (at == place::tool_calls) {
-        if (key == "function") inner = place::tool_calls;
-        if (key == "arguments") inner = place::content;
-      }
-      if (!(raw ? walk_counted(value, token, depth + 1) : walk(value, inner, depth + 1))) return false;
+      const key_role role = role_of(at, key);
+      if (role == key_role::type) image |= is_image_type(token);
+      const place inner = role == key_role::text ? place::content : role == key_role::calls ? place::tool_calls : place::elsewhere;
+      if (!(role == key_role::raw ? walk_counted(value, token, depth + 1) : walk(value, inner, depth + 1))) return false;
     }
     out_.images += image;
     return true;

@@ -2,8 +2,9 @@
 // it came. One scanner per worker; its thread only.
 //
 // Rules (field-notes "Request content"): keys count after unescaping and only at the top level; one that we read may occur
-// once. null is absent. Only `model` must have its type (a string of 1 to 256 bytes); every other odd value is left for the
-// engine to judge and reads as absent here. A BOM and white space around the one object are accepted, anything else is not.
+// once, and in no other spelling that some engine takes for it (folded_name.hpp). null is absent. Only `model` must have its
+// type (a string of 1 to 256 bytes); every other odd value is left for the engine to judge and reads as absent here. A BOM and
+// white space around the one object are accepted, anything else is not.
 #pragma once
 
 #include <array>

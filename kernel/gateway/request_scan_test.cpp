@@ -76,9 +76,64 @@ TEST_F(request_scan_test, a_text_in_place_of_a_comma_is_refused_whatever_stands_
 }
 
 TEST_F(request_scan_test, fields_inside_other_values_are_not_taken_for_our_own) {
-  ASSERT_FALSE(scan(R"({"a":{"model":"x","stream":true},"messages":[{"content":"\"model\":\"y\"","model":"z"}],"Model":"q","model":"m"})"));
+  ASSERT_FALSE(scan(R"({"a":{"model":"x","stream":true},"messages":[{"content":"\"model\":\"y\"","model":"z"}],"models":"q","model":"m"})"));
   EXPECT_EQ(out_.model, "m");
   EXPECT_FALSE(out_.stream);
+}
+
+// Go's encoding/json (Ollama) takes them for the fields themselves, and the last one counts: another model, limit or prompt than was judged.
+// Naive variants: keys are compared byte by byte; ASCII letters alone are folded; before the escapes are gone.
+TEST_F(request_scan_test, no_other_spelling_of_a_field_that_is_read_passes_by) {
+  const std::pair<const char *, const char *> refused[] = {
+      {R"("Model":"big")", "model"},
+      {R"("MODEL":"big")", "model"},
+      {R"("\u004dodel":"big")", "model"},
+      {R"("mODE\u004c":null)", "model"},
+      {R"("Stream":true)", "stream"},
+      {"\"\xc5\xbftream\":true", "stream"},
+      {R"("\u017ftream":true)", "stream"},
+      {R"("Max_Tokens":9)", "max_tokens"},
+      {"\"max_to\xe2\x84\xaa" "en\xc5\xbf\":9", "max_tokens"},
+      {R"("MAX_COMPLETION_TO\u212AENS":9)", "max_completion_tokens"},
+      {R"("max_Output_tokens":9)", "max_output_tokens"},
+      {R"("N":64)", "n"},
+      {R"("Best_Of":64)", "best_of"},
+      {R"("N_predict":64)", "n_predict"},
+      {R"("Messages":[])", "messages"},
+      {R"("System":"s")", "system"},
+      {R"("Tools":[])", "tools"},
+      {R"("Prompt":"p")", "prompt"},
+      {R"("Input":"p")", "input"},
+      {R"("Stream_Options":{})", "stream_options"},
+      {R"("stream_options":{"Include_Usage":true})", "include_usage"}};
+  for (const auto &[field, name] : refused) {
+    for (const std::string &body : {"{\"model\":\"small\"," + std::string(field) + "}", "{" + std::string(field) + ",\"model\":\"small\"}"}) {
+      const auto error = scan(body);
+      ASSERT_TRUE(error) << body;
+      EXPECT_THAT(error->message, HasSubstr("write \"" + std::string(name) + "\"")) << body;
+    }
+  }
+  EXPECT_EQ(scan(R"({"model":"small","a":1, "Model":"big"})")->offset, 24u);
+  // Near, and of no reader: other letters, other lengths, other places.
+  for (const char *field : {R"("Models":1)", R"("modél":1)", R"("ｍodel":1)", R"("mod\u0000el":1)", R"("Temperature":1,"\u017f":1)", R"("İnput":1)",
+                            R"("a":{"Model":"x","Stream":true})", R"("stream_options":{"a":{"Include_Usage":true}})"})
+    EXPECT_FALSE(scan("{\"model\":\"small\"," + std::string(field) + "}")) << field;
+  EXPECT_FALSE(scan("{\"model\":\"small\",\"" + std::string(100'000, 'M') + "\":1}"));
+}
+
+TEST_F(request_scan_test, text_and_images_are_counted_in_whatever_spelling_an_engine_may_read_them) {
+  const std::pair<const char *, uint64_t> cases[] = {
+      {R"({"role":"user","Content":"12345"})", 5},
+      {R"({"role":"user","content":"1","CONTENT":"12345"})", 6},
+      {R"({"role":"user","con\u0054ent":[{"Type":"text","Te\u0078t":"12"}]})", 2},
+      {R"({"role":"assistant","Tool_Calls":[{"Function":{"Argument\u017f":"123"}}]})", 3},
+      {R"({"role":"user","content":[{"type":"tool_use","INPUT":{"a":1}}]})", 7}};
+  for (const auto &[message, bytes] : cases) {
+    ASSERT_FALSE(scan(R"({"model":"m","messages":[)" + std::string(message) + "]}")) << message;
+    EXPECT_EQ(out_.text_bytes, bytes) << message;
+  }
+  ASSERT_FALSE(scan(R"({"model":"m","messages":[{"content":[{"Type":"image_url"},{"type":"image_url","Type":"text"},{"Type":"text"}]}]})"));
+  EXPECT_EQ(out_.images, 2u);
 }
 
 TEST_F(request_scan_test, odd_values_are_left_to_the_engine_and_read_by_one_rule) {

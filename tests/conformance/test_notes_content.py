@@ -97,6 +97,18 @@ def test_a_key_that_is_read_may_occur_once(simple, key):
     assert httpx.post(simple.url + "/v1/chat/completions", content=body).status_code == 200
 
 
+SPELLINGS = {"capital": '"Model"', "capitals": '"MODEL"', "escaped": '"\\u004dodel"', "long s": '"\u017ftream"', "kelvin": '"max_to\\u212aens"',
+             "prompt": '"Messages"', "options": '"stream_options":{"Include_usage":true},"x"'}
+
+
+def test_a_key_that_is_read_has_one_spelling(simple):
+    """Engines in Go (Ollama) fold names and take the last: another model than the key's rules saw. Naive variant: keys are compared byte by byte."""
+    for name, key in SPELLINGS.items():
+        answer = httpx.post(simple.url + "/v1/chat/completions", content=('{"model":"sim-model","messages":[],%s:"other"}' % key).encode())
+        assert answer.status_code == 400 and 'write "' in answer.json()["error"]["message"], (name, answer.text)
+    assert simple.engine.requests() == []
+
+
 def test_an_engine_is_told_json_and_its_name_for_the_model_matters_to_nobody(stack, engines):
     """vLLM answers 400 to a body without Content-Type, which many clients leave out; engines answer with names of their own (a file, an
     adapter). Naive variant: fields are passed on as they came; a reply about another model is refused, or counted as that model's.

@@ -34,6 +34,18 @@ bool same(const request_scan &a, const request_scan &b) {
          a.messages == b.messages && a.images == b.images;
 }
 
+// Where engines fold names the last one counts, so no second spelling of a field that decides may come in.
+void check_spellings(gateway::request_scanner &scanner, std::string_view body, const request_scan &first) {
+  for (const char *field : {"\"Model\":\"x\",", "\"\\u004dODEL\":\"x\",", "\"\xc5\xbftream\":true,"}) {
+    std::string text(body);
+    text.insert(first.object_at + 1, field);
+    const padded p(text, '}');
+    request_scan out;
+    const auto refusal = scanner.scan(p.text(), out);
+    must(refusal && refusal->message.find("write \"") != std::string::npos, "another spelling is refused");
+  }
+}
+
 void check_splices(gateway::request_scanner &scanner, std::string_view body, const request_scan &first) {
   const auto rescan = [&](std::string text) {
     request_scan out;
@@ -91,6 +103,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   must(out.max_tokens.value_or(0) <= 1ull << 40 && out.max_completion_tokens.value_or(0) <= 1ull << 40 && out.max_output_tokens.value_or(0) <= 1ull << 40,
        "bounded limits");
   must(out.text_bytes <= size && out.text_quarters * 4 <= out.text_bytes && out.messages <= size && out.images <= size, "bounded counts");
+  check_spellings(scanner, body, out);
   check_splices(scanner, body, out);
   return 0;
 }

@@ -139,6 +139,9 @@ def request_json():
         "plain": '{"model":"m",' + message + "}",
         "all": '{"model":"org/m:7b","stream":true,"stream_options":{"include_usage":true},"max_tokens":128,"max_completion_tokens":0,"user":"u","n":3,' + message + "}",
         "escaped-key": r'{"mod\u0065l":"m"}',
+        "folded": '{"model":"m","Model":"n"}', "folded-escape": r'{"\u004dODEL":"n","model":"m"}', "folded-long-s": '{"model":"m","\u017ftream":true}',
+        "folded-kelvin": r'{"model":"m","max_to\u212aens":1}', "folded-options": '{"model":"m","stream":true,"stream_options":{"Include_Usage":true}}',
+        "folded-content": '{"model":"m","messages":[{"Content":[{"Type":"image_url"},{"TEXT":"a"}],"Tool_calls":[{"Function":{"Arguments":"{}"}}]}]}',
         "twice": '{"model":"m","model":"n"}',
         "twice-escaped": r'{"model":"m","mod\u0065l":"n"}',
         "nested-twice": '{"model":"m","a":{"model":"x","model":"y"}}',
@@ -452,7 +455,8 @@ def usage_ask():
              "two-data": 'data: {"usage":\ndata: {}}\n\n', "comment-inside": ': x\ndata: {"usage":{}}\n\n', "unfinished": usage[:-1], "blank-lines": "\n\n\r\n\r\r" + usage, "bom": "\ufeff" + usage, "in-text": 'data: {"choices":[{"text":"\\"usage\\""}]}\n\n'}
     out = {"stream-" + name: b"\x05" + text.encode() for name, text in texts.items()}
     bodies = {"plain": '{"model":"m","stream":true}', "spaces": ' { "model" : "m" , "stream" : true }', "options": '{"stream_options":{},"model":"m","stream":true}', "options-more": '{"model":"m","stream":true,"stream_options":{ "x":1}}', "asked": '{"model":"m","stream":true,"stream_options":{"include_usage":true}}',
-              "refused": '{"model":"m","stream":true,"stream_options":{"include_usage":false}}', "null": '{"model":"m","stream":true,"stream_options":null}', "odd": '{"model":"m","stream":true,"stream_options":7}', "bom": '\ufeff{"model":"m","stream":true}', "no-stream": '{"model":"m"}'}
+              "refused": '{"model":"m","stream":true,"stream_options":{"include_usage":false}}', "null": '{"model":"m","stream":true,"stream_options":null}', "odd": '{"model":"m","stream":true,"stream_options":7}', "bom": '\ufeff{"model":"m","stream":true}', "no-stream": '{"model":"m"}',
+              "folded": '{"model":"m","stream":true,"stream_options":{"INCLUDE_USAGE":false}}', "folded-top": '{"model":"m","stream":true,"Stream_Options":{}}'}
     out |= {"body-" + name: b"\0" + text.encode() for name, text in bodies.items()}
     return out
 
