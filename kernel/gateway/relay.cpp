@@ -100,6 +100,8 @@ bool relay::is_form_body() const {
 }
 
 std::optional<scan_error> relay::scan_body() {
+  if (route_.forms)
+    if (auto error = read_otherwise(exchange_.head().fields, exchange_.head().query, *body_)) return error;
   if (is_form_body()) return scan_form(http::find_field(exchange_.head().fields, "content-type")->value, *body_, scan_);
   return context_.scanner->scan(*body_, scan_);
 }

@@ -185,6 +185,15 @@ def test_a_form_is_routed_by_its_model_field_and_passed_on_untouched(fleet):
         assert refused.status_code in (400, 404) and says in refused.json()["error"]["message"], data
     assert httpx.post(fleet.url + "/v1/audio/transcriptions", content=b"junk",
                       headers={"Content-Type": "multipart/form-data; boundary=x"}).status_code == 400
+    # What another reader of forms could take for another model: a name said twice, a second Content-Type, the query string.
+    twice = b'--x\r\nContent-Disposition: form-data; name="a"; name="model"\r\n\r\nbig\r\n--x\r\nContent-Disposition: form-data; name="model"\r\n\r\nsim-model\r\n--x--\r\n'
+    once, kind = twice.replace(b'; name="model"\r\n\r\nbig', b"\r\n\r\nbig"), ("Content-Type", "multipart/form-data; boundary=x")
+    seen = len(fleet.llm.requests())
+    for query, body, more, says in (("", twice, [], "twice"), ("", once, [("content-type", "multipart/form-data; boundary=y")], "twice"), ("?model=big", once, [], "query")):
+        refused = httpx.post(fleet.url + "/v1/audio/transcriptions" + query, content=body, headers=[kind, *more])
+        assert refused.status_code == 400 and says in refused.json()["error"]["message"], (says, refused.text)
+    assert len(fleet.llm.requests()) == seen
+    assert httpx.post(fleet.url + "/v1/audio/transcriptions?mode=x", content=once, headers=[kind]).status_code == 200
     # Only routes that take forms read them.
     assert httpx.post(fleet.url + "/v1/embeddings", data={"model": "sim-embed"}, files={"file": ("a", b"x")}).status_code == 400
 

@@ -469,8 +469,15 @@ def forms():
     bodies = {"model": part(b"model", b"m") + end, "stream": part(b"model", b"m") + part(b"stream", b"true") + end, "file": part(b"file", b"\0\xff--x", b'; filename="a.wav"') + part(b"model", b"m") + end, "twice": part(b"model", b"m") * 2 + end, "no-model": part(b"a", b"b") + end,
               "no-end": part(b"model", b"m"), "preamble": b"hello\r\n" + part(b"model", b"m") + end + b"epilogue", "bare-lf": part(b"model", b"m").replace(b"\r\n", b"\n") + end, "model-file": part(b"model", b"m", b'; filename="m"') + end, "empty-model": part(b"model", b"") + end,
               "long-model": part(b"model", b"m" * 300) + end, "boundary-inside": part(b"model", b"m\r\n--xy") + end, "spaces": part(b"model", b"m").replace(b"--x\r\n", b"--x \t\r\n") + end, "single-quotes": part(b"model", b"m").replace(b'"', b"'") + end, "empty": b""}
+    model = part(b"model", b"m")
+    bodies |= {"name-twice": part(b"a", b"b", b'; name="model"') + model + end, "name-star": part(b"a", b"b", b"; name*=utf-8''model") + model + end, "name-pieces": part(b"a", b"b").replace(b'name="a"', b"name*0=mod; name*1=el") + model + end,
+               "name-in-quotes": part(b"a", b"b", b'; x="; name=model; y="') + model + end, "name-in-angles": part(b"a", b"b").replace(b'"a"', b"<model>") + model + end, "even-backslashes": part(b"a", b"b", b'; x="\\\\"; y="; z="') + model + end, "semicolon-in-name": part(b"model;x", b"b") + model + end,
+               "two-dispositions": part(b"a", b'"\r\nContent-Disposition: form-data; name="model').replace(b'"a"\r\n\r\n"', b'"a"').replace(b"model\r\n", b'model"\r\n\r\nb\r\n') + model + end, "folded-line": part(b"a", b"b").replace(b"; name", b";\r\n name") + model + end, "lf-line": part(b"a", b"b").replace(b"Content", b"X: y\nContent") + model + end,
+               "lf-preamble": part(b"model", b"n").replace(b"\r\n", b"\n") + b"--x--\n\r\n" + model + end, "lf-boundary": part(b"a", b"b\n--x\nc") + model + end, "cr-boundary": part(b"a", b"b\r--x\rc") + model + end, "after-the-end": model + end + model + end, "behind-the-end": model + b"--x--x", "capital": part(b"Model", b"n") + model + end,
+               "attachment": part(b"model", b"n").replace(b"form-data", b"attachment") + model + end, "no-type": part(b"model", b"n").replace(b"form-data; name", b"name") + model + end, "file-star": part(b"f", b"b", b"; filename*=utf-8''a.wav") + model + end}
     out = {name: b"\x01" + body for name, body in bodies.items()}
-    for i, kind in enumerate((b"multipart/form-data", b"multipart/form-data; boundary=", b'multipart/form-data; charset=a; boundary="x"', b"application/json", b"Multipart/Form-Data;boundary=x ", b'multipart/form-data; boundary="x')):
+    for i, kind in enumerate((b"multipart/form-data", b"multipart/form-data; boundary=", b'multipart/form-data; charset=a; boundary="x"', b"application/json", b"Multipart/Form-Data;boundary=x ", b'multipart/form-data; boundary="x', b"multipart/form-data; boundary=y; boundary=x",
+                             b'multipart/form-data; a="boundary=y"; boundary=x', b"multipart/form-data; boundary=<x>", b"multipart/form-data; boundary*0=x")):
         out[f"type-{i}"] = bytes([len(kind) << 1]) + kind + bodies["model"]
     return out
 
