@@ -48,7 +48,7 @@ struct explain_api::question {
   std::string request_id = "explain";
   int32_t priority = 0;
   bool told_priority = false;
-  bool streaming = false, streams = true, generates = true;
+  bool streaming = false, streams = true, generates = true, one_prompt = true;
   uint64_t prompt_tokens = HIVE_TOKENS_UNKNOWN, output_tokens = HIVE_TOKENS_UNKNOWN;
   gateway::request_material *material = nullptr;   // null: of a request that has ended
   std::optional<gateway::recent_request> past;
@@ -57,6 +57,7 @@ struct explain_api::question {
     capability = r.capability;
     streams = r.streams;
     generates = r.usage != gateway::usage_source::none;
+    one_prompt = gateway::one_prompt(r);
   }
 
   // From the query; "" = all is well.
@@ -116,7 +117,7 @@ admin_answer explain_api::answer(const gateway::admin_request &request) {
   if (q.model.empty()) q.model = scan.model;
   q.streaming = scan.stream && q.streams;
   q.prompt_tokens = gateway::estimate_of(on_.tokens.ratio(q.model), scan).prompt;
-  q.output_tokens = scan.declared_output().value_or(HIVE_TOKENS_UNKNOWN);
+  q.output_tokens = scan.output_footprint(q.one_prompt).value_or(HIVE_TOKENS_UNKNOWN);
   gateway::request_material material(body, scan, fields);
   q.material = &material;
   return about(q);

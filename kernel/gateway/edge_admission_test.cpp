@@ -108,6 +108,26 @@ TEST_F(admitting_edge, the_caps_of_one_request_are_held_against_all_its_text_and
   }
 }
 
+// Naive variant: four answers hold the room of one.
+TEST_F(admitting_edge, what_is_declared_holds_room_for_each_choice_of_each_prompt) {
+  govern("admit_budget_tokens: 1000");
+  const std::pair<std::string, uint64_t> cases[] = {{R"("prompt":[1,2,3],"max_tokens":300)", 303},
+                                                    {R"("prompt":["abcdefgh","ijklmnop"],"max_tokens":300)", 605},
+                                                    {R"("prompt":"abcdefgh","max_tokens":300,"n":3)", 903},
+                                                    {R"("prompt":"abcdefgh","max_tokens":300,"n":2,"best_of":4)", 0},
+                                                    {R"("prompt":["a","b"],"max_tokens":300,"n":2)", 0}};
+  bed.behind.hangs = true;
+  for (const auto &[fields, tokens_held] : cases) {
+    bed.forget();
+    const int fd = bed.send(wire("/v1/completions", body_of(fields)));
+    EXPECT_EQ(held(), holding(tokens_held, tokens_held == 0 ? 0 : 1)) << fields;
+    bed.leave(fd);
+    ASSERT_EQ(bed.records.all.size(), 1u) << fields;
+    EXPECT_EQ(bed.records.all[0].refused_by, tokens_held == 0 ? "b2" : "") << fields;
+    EXPECT_EQ(held(), holding(0, 0)) << fields;
+  }
+}
+
 TEST_F(admitting_edge, a_count_of_tokens_is_judged_by_no_cap_or_budget_and_costs_nothing_of_the_day) {
   tenancy::client_key key = testing::edge_bed::key();
   key.tokens_per_day = 10;

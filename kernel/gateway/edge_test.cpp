@@ -187,6 +187,26 @@ TEST_F(edge, an_agent_puts_no_line_of_its_own_into_an_answer) {
   for (const char *line : {"\nx-a", "\nx-b", "\nset-cookie"}) EXPECT_THAT(answer, Not(HasSubstr(line))) << line;
 }
 
+// Naive variant: the limit of one answer must fit, and four come.
+TEST_F(edge, what_is_left_of_the_day_must_hold_each_choice_of_each_prompt) {
+  tenancy::client_key key = bed.key();
+  key.tokens_per_day = 500;
+  bed.open_gateway(key);
+  const struct { const char *route, *fields; bool fits; } cases[] = {
+      {"chat/completions", R"("messages":[],"max_tokens":300,"n":2)", false},
+      {"completions", R"("prompt":"a","max_tokens":300,"best_of":2)", false},
+      {"completions", R"("prompt":["a","b"],"max_tokens":300)", false},
+      {"completions", R"("prompt":[1,2,3],"max_tokens":300)", true},
+      {"chat/completions", R"("messages":[],"prompt":["a","b"],"max_tokens":300,"n":1)", true}};
+  for (const auto &c : cases) {
+    const int opens = bed.behind.opens;
+    const std::string answer = bed.ask(with_body("POST /v1/" + std::string(c.route) + " HTTP/1.1\r\n", R"({"model":"m",)" + std::string(c.fields) + "}"));
+    EXPECT_THAT(answer, StartsWith(c.fits ? "HTTP/1.1 200 " : "HTTP/1.1 429 ")) << c.fields;
+    EXPECT_EQ(answer.find("token_limit_exceeded") == std::string::npos, c.fits) << c.fields;
+    EXPECT_EQ(bed.behind.opens, opens + (c.fits ? 1 : 0)) << c.fields;
+  }
+}
+
 // Engines that fold names serve the second model. Naive variant: keys are compared byte by byte.
 TEST_F(edge, a_key_for_one_model_names_no_other_by_another_spelling) {
   tenancy::client_key key = bed.key();

@@ -30,7 +30,7 @@ void recent_requests::add(const request_record &r) {
   e.duration_ns = r.duration_ns;
   e.queue_ns = r.queue_ns;
   e.estimated_prompt_tokens = r.estimated_prompt_tokens;
-  e.declared_output_tokens = r.declared_output_tokens;
+  e.declared_output_tokens = r.output_footprint;
 }
 
 std::optional<recent_request> recent_requests::find(std::string_view request_id) const {

@@ -25,7 +25,7 @@ struct recent_facts {
   uint64_t duration_ns = 0;
   uint64_t queue_ns = 0;
   uint64_t estimated_prompt_tokens = 0;
-  uint64_t declared_output_tokens = 0;  // 0 = none was
+  uint64_t declared_output_tokens = 0;  // over all choices and prompts; 0 = none was
 };
 
 struct recent_request : recent_facts {

@@ -159,7 +159,7 @@ void relay::look_for_agent() {
     facts.deadline_ns = deadline_ns_;
     facts.priority = caller_->priority;
     facts.prompt_tokens = estimate_.prompt;
-    facts.output_tokens = scan_.declared_output().value_or(HIVE_TOKENS_UNKNOWN);
+    facts.output_tokens = output_footprint().value_or(HIVE_TOKENS_UNKNOWN);
     facts.body_bytes = body_->size();
     facts.session_id = session_of(exchange_.head().fields);
     facts.on_demand = &material_.emplace(*body_, scan_, exchange_.head().fields);
@@ -285,7 +285,7 @@ void relay::take_usage(link::usage told) {
 // By the request alone a client could have its answers for nothing, with a limit that its engine knows by another name.
 std::optional<uint64_t> relay::most_output(uint64_t counted) const {
   if (route_.speaks == dialect::responses) return std::nullopt;
-  const auto most = scan_.most_output(route_.path == "/v1/chat/completions" || route_.speaks == dialect::anthropic);
+  const auto most = scan_.most_output(one_prompt(route_));
   return most ? std::optional(std::max(*most, counted)) : std::nullopt;
 }
 
@@ -449,6 +449,7 @@ void relay::record(ended how, int status, std::string_view code) {
   r.first_byte_ns = first_byte_ns_ == 0 ? 0 : first_byte_ns_ - started_ns_;
   r.estimated_prompt_tokens = estimate_.prompt;
   r.declared_output_tokens = scan_.declared_output().value_or(0);
+  r.output_footprint = output_footprint().value_or(0);
   r.usage = usage_;
   r.estimated = estimated_;
   context_.records.on_finished(r);

@@ -124,6 +124,7 @@ class relay final : public http::responder,
   void retry(routing::attempt_result, api_error, std::string_view cause);
   void take_usage(link::usage told);
   std::optional<uint64_t> most_output(uint64_t counted) const;
+  std::optional<uint64_t> output_footprint() const { return scan_.output_footprint(one_prompt(route_)); }
   void end_attempt(routing::attempt_result, bool had_its_time = true);
   void break_off(ended, const api_error &);   // after commit
   void refuse(ended, const api_error &);      // before commit; ends the exchange, nothing may follow

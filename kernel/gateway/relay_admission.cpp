@@ -18,7 +18,7 @@ bool relay::let_in() {
   ask.who = caller_;
   ask.prompt_tokens = estimate_.prompt;
   ask.images = scan_.images;
-  ask.declared_output = scan_.declared_output();
+  ask.declared_output = output_footprint();
   ask.streaming = scan_.stream;
   ask.ratio = estimate_.ratio;
   tenancy::refusal why;

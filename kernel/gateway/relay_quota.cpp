@@ -44,7 +44,7 @@ bool relay::take_turn() {
 bool relay::take_tokens() {
   if (!quota_ || route_.usage == usage_source::none) return true;
   tenancy::refusal why;
-  if (quota_->take_tokens(scan_.model, estimate_.prompt, scan_.declared_output().value_or(0), why)) return true;
+  if (quota_->take_tokens(scan_.model, estimate_.prompt, output_footprint().value_or(0), why)) return true;
   token_limited_ = "input";
   reject(why);
   return false;

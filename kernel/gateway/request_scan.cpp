@@ -140,7 +140,7 @@ class walker {
         return misspelt(key, other);
       }
       od::value value = field.value();
-      if (key == "n" || key == "best_of") note_choices(value);
+      if (sets_choices(key)) note_choices(value);
       out_.odd_limits = out_.odd_limits || loosens_limits(key);
       if (!top_field(known, value)) return false;
     }
@@ -154,22 +154,23 @@ class walker {
  private:
   enum known_field {
     k_model, k_stream, k_stream_options, k_max_tokens, k_max_completion_tokens, k_user, k_messages, k_system, k_tools, k_prompt,
-    k_input, k_instructions, k_query, k_documents, k_max_output_tokens
+    k_input, k_instructions, k_query, k_documents, k_max_output_tokens, k_n_predict
   };
   static int known_key(std::string_view k) {
     static constexpr std::string_view names[] = {"model", "stream", "stream_options", "max_tokens", "max_completion_tokens", "user",
                                                  "messages", "system", "tools", "prompt", "input", "instructions", "query", "documents",
-                                                 "max_output_tokens"};
+                                                 "max_output_tokens", "n_predict"};
     const auto *it = std::find(std::begin(names), std::end(names), k);
     return it == std::end(names) ? -1 : static_cast<int>(it - std::begin(names));
   }
-  // llama.cpp's other names for a limit and for n, and vLLM's prompts that are no text.
+  // llama.cpp takes n_cmpl for n, and n_predict before the limits that others know; vLLM has prompts that are no text.
+  static bool sets_choices(std::string_view k) { return k == "n" || k == "best_of" || k == "n_cmpl"; }
   static bool loosens_limits(std::string_view k) { return k == "n_predict" || k == "n_cmpl" || k == "prompt_embeds"; }
   // The name that we read and that an engine may take an unknown key for; else empty.
   static std::string name_meant(std::string_view key) {
     if (!may_fold(key)) return {};
     std::string name = folded(key);
-    const bool read = known_key(name) >= 0 || name == "n" || name == "best_of" || loosens_limits(name);
+    const bool read = known_key(name) >= 0 || sets_choices(name) || loosens_limits(name);
     return read ? name : std::string();
   }
 
@@ -227,19 +228,22 @@ class walker {
       }
       case k_max_tokens:
       case k_max_completion_tokens:
-      case k_max_output_tokens: {
+      case k_max_output_tokens:
+      case k_n_predict: {
         if (!walk(v, place::elsewhere, 1)) return false;
         if (first != '-' && !digit(first)) {
           out_.odd_limits = out_.odd_limits || token != "null";
           return true;
         }
         const auto count = as_count(token);
-        (known == k_max_tokens ? out_.max_tokens : known == k_max_output_tokens ? out_.max_output_tokens : out_.max_completion_tokens) = count;
+        limit_of(known) = count;
         out_.odd_limits = out_.odd_limits || !count;
         return true;
       }
       case k_messages: return walk_part(v, place::message_list, token, request_scan::main_part);
       case k_prompt:
+        in_prompt_ = first == '[';
+        return walk_part(v, place::content, token, request_scan::main_part);
       case k_input: return walk_part(v, place::content, token, request_scan::main_part);
       case k_system: return walk_part(v, place::content, token, request_scan::system_part);
       case k_instructions: return walk_part(v, place::content, token, request_scan::instructions_part);
@@ -250,6 +254,15 @@ class walker {
         return note_part(v, token, request_scan::tools_part);
       }
       default: return walk(v, place::elsewhere, 1);
+    }
+  }
+
+  std::optional<uint64_t> &limit_of(int known) {
+    switch (known) {
+      case k_max_tokens: return out_.max_tokens;
+      case k_max_output_tokens: return out_.max_output_tokens;
+      case k_n_predict: return out_.n_predict;
+      default: return out_.max_completion_tokens;
     }
   }
 
@@ -314,12 +327,22 @@ class walker {
     od::array array;
     if (!good(v.get_array().get(array))) return false;
     const place inner = at == place::message_list ? place::message : at;
+    const bool prompts = std::exchange(in_prompt_, false);
+    bool ids = false;
+    uint64_t items = 0;
     for (auto entry : array) {
       od::value value;
       if (!good(std::move(entry).get(value))) return false;
       if (inner == place::message) ++out_.messages;
+      if (prompts) {
+        std::string_view token;
+        token_of(value, token);
+        ids = ids || (!token.empty() && (token.front() == '-' || digit(token.front())));
+        ++items;
+      }
       if (!walk(value, inner, depth + 1)) return false;
     }
+    if (prompts && !ids) out_.prompts = std::max<uint64_t>(1, items);
     return true;
   }
 
@@ -375,6 +398,7 @@ class walker {
   const char *last_;
   unsigned seen_ = 0;
   bool in_stream_options_ = false;
+  bool in_prompt_ = false;         // the next array is the list of prompts
 };
 
 }  // namespace
@@ -386,10 +410,18 @@ struct request_scanner::parser {
 std::optional<uint64_t> request_scan::most_output(bool one_prompt) const {
   const uint64_t limit = std::max({max_tokens.value_or(0), max_completion_tokens.value_or(0), max_output_tokens.value_or(0)});
   if (odd_limits || limit == 0) return std::nullopt;
-  const uint64_t prompts = one_prompt ? 1 : std::max<uint64_t>(1, text_entries + token_ids);
+  const uint64_t texts = one_prompt ? 1 : std::max<uint64_t>(1, text_entries + token_ids);
   uint64_t all = 0;
-  if (__builtin_mul_overflow(limit, choices, &all) || __builtin_mul_overflow(all, prompts, &all)) return std::nullopt;
+  if (__builtin_mul_overflow(limit, choices, &all) || __builtin_mul_overflow(all, texts, &all)) return std::nullopt;
   return all;
+}
+
+std::optional<uint64_t> request_scan::output_footprint(bool one_prompt) const {
+  const auto each = declared_output();
+  if (!each) return std::nullopt;
+  uint64_t all = 0;
+  if (__builtin_mul_overflow(*each, choices, &all) || __builtin_mul_overflow(all, one_prompt ? 1 : prompts, &all)) return http::most_tokens;
+  return std::min(all, http::most_tokens);
 }
 
 request_scanner::request_scanner() : parser_(std::make_unique<parser>()) {}

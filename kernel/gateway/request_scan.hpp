@@ -34,10 +34,12 @@ struct request_scan {
   std::optional<uint64_t> max_tokens;
   std::optional<uint64_t> max_completion_tokens;
   std::optional<uint64_t> max_output_tokens;  // the name on the responses route
+  std::optional<uint64_t> n_predict;          // llama.cpp's own, which it takes before the others
   // They, `n` or `best_of` hold what engines may read otherwise than we do, or an engine's own field may outdo them: no bound of what
   // it may generate is to be had from them.
   bool odd_limits = false;
-  uint64_t choices = 1;            // the larger of `n` and `best_of`, which may occur twice: nothing is decided by them
+  uint64_t choices = 1;            // the largest of `n`, `best_of` and `n_cmpl`, which may occur twice: an engine may read any
+  uint64_t prompts = 1;            // of a list in `prompt` its texts and lists; one that holds a number is one prompt of token ids
 
   // For estimates (spec/http-api.md section 12): unescaped UTF-8 bytes of message, system and prompt text, nested blocks
   // included, plus the raw length of `tools` and of tool inputs.
@@ -73,12 +75,18 @@ struct request_scan {
   // the responses route, where a limit is one of each turn. `one_prompt`: of a route whose texts are one prompt, not several.
   std::optional<uint64_t> most_output(bool one_prompt) const;
 
-  // max_completion_tokens when it is not 0, else max_tokens; max_output_tokens when that is more: a name that its route does not know
-  // limits nothing.
+  // max_completion_tokens when it is not 0, else max_tokens; max_output_tokens or n_predict when that is more: a name that its route or
+  // engine does not know limits nothing.
   std::optional<uint64_t> declared_output() const {
-    const auto &chat = max_completion_tokens.value_or(0) != 0 ? max_completion_tokens : max_tokens;
-    return max_output_tokens > chat ? max_output_tokens : chat;
+    auto most = max_completion_tokens.value_or(0) != 0 ? max_completion_tokens : max_tokens;
+    for (const auto &other : {max_output_tokens, n_predict})
+      if (other > most) most = other;
+    return most;
   }
+
+  // What it may generate by its own word, which admission and a key's day must have room for (W13): declared_output for each choice of
+  // each prompt, at most 2^40. `one_prompt` as above.
+  std::optional<uint64_t> output_footprint(bool one_prompt) const;
 };
 
 struct scan_error {

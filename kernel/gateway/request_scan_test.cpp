@@ -236,6 +236,39 @@ TEST_F(request_scan_test, the_most_an_engine_may_generate_is_the_limit_for_each_
   EXPECT_EQ(out_.most_output(false), 20) << "where a list is several prompts, junk beside it makes no bound smaller";
 }
 
+// Naive variants: `n` answers hold the room of one; a prompt of a thousand token ids that of a thousand prompts.
+TEST_F(request_scan_test, what_a_request_declares_counts_for_each_choice_of_each_prompt) {
+  const std::pair<const char *, std::optional<uint64_t>> cases[] = {
+      {R"("max_tokens":10)", 10},
+      {R"("max_tokens":10,"n":3)", 30},
+      {R"("n":3,"max_tokens":10,"best_of":5,"n":4)", 50},
+      {R"("max_tokens":10,"n":0)", 10},
+      {R"("max_tokens":10,"n":"3")", 10},
+      {R"("max_tokens":30,"max_completion_tokens":20,"n":2)", 40},
+      {R"("max_tokens":1,"n_predict":40,"n_cmpl":2)", 80},
+      {R"("max_tokens":30,"n_predict":-1)", 30},
+      {R"("max_tokens":10,"prompt":"abc")", 10},
+      {R"("max_tokens":10,"prompt":[])", 10},
+      {R"("max_tokens":10,"prompt":["a","b","c"])", 30},
+      {R"("prompt":[[1,2],[3]],"n":2,"max_tokens":10)", 40},
+      {R"("max_tokens":10,"prompt":[1,2,3])", 10},
+      {R"("max_tokens":10,"prompt":["a", 7 ,"b"])", 10},
+      {R"("max_tokens":10,"prompt":[{"prompt_string":"a"},{"prompt_string":["b","c"]}])", 20},
+      {R"("max_tokens":10,"prompt":"a","x":["b","c"],"input":["d","e"])", 10},
+      {R"("max_tokens":10,"prompt":{"a":["b","c"]})", 10},
+      {R"("n":3,"prompt":["a","b"])", {}},
+      {R"("max_tokens":0,"n":3)", 0},
+      {R"("max_tokens":-1,"n":3)", {}},
+      {R"("max_tokens":1000000000000,"n":2)", 1ull << 40},
+      {R"("max_tokens":1e30,"n":1e30,"prompt":["a","b"])", 1ull << 40}};
+  for (const auto &[fields, all] : cases) {
+    ASSERT_FALSE(scan(std::string("{\"model\":\"m\",") + fields + "}")) << fields;
+    EXPECT_EQ(out_.output_footprint(false), all) << fields;
+  }
+  ASSERT_FALSE(scan(R"({"model":"m","max_tokens":10,"n":2,"prompt":["a","b"]})"));
+  EXPECT_EQ(out_.output_footprint(true), 20) << "a chat does not read it";
+}
+
 TEST_F(request_scan_test, refuses_what_is_not_one_sound_object_with_a_model) {
   const std::string deep(100'000, '[');
   const struct {

@@ -44,6 +44,9 @@ struct route {
   bool admitted = false;        // it makes an engine generate: admission judges it
 };
 
+// Its texts are one prompt, where /v1/completions answers a list of prompts each by itself.
+inline bool one_prompt(const route &r) { return r.path == "/v1/chat/completions" || r.speaks != dialect::openai; }
+
 // The built-in routes.
 std::span<const route> route_table();
 // Rows for routes an operator has allowed; they borrow from `allowed`.

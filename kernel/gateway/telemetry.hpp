@@ -68,6 +68,7 @@ struct request_record {
   uint64_t first_byte_ns = 0;    // 0 = none was sent
   uint64_t estimated_prompt_tokens = 0;  // before routing; 0 = the body was not read
   uint64_t declared_output_tokens = 0;   // the request's own limit; 0 = none
+  uint64_t output_footprint = 0;         // over all its choices and prompts: what it was let in and routed with
   link::usage usage;
   bool estimated = false;        // usage, or a part of it, was counted here and not told by the engine
 };

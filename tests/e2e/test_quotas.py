@@ -273,6 +273,7 @@ def test_what_does_not_fit_into_the_day_is_refused_and_costs_nothing(stack):
     assert told(answer, "tokens")[:2] == (200, 200) and abs(int(answer.headers["retry-after"]) - to_midnight()) < 5
     refused(say(stack, text="x" * 900), "token_limit_exceeded")
     refused(say(stack, max_completion_tokens=2**62, max_tokens=-5), "token_limit_exceeded")
+    refused(say(stack, max_tokens=100, n=2), "token_limit_exceeded")
     assert used(stack) == 0 and [r["path"] for r in stack.engine.requests()] == ["/v1/messages/count_tokens"], "nothing of those refused"
     assert say(stack, max_tokens=-1000).status_code == 400 and len(stack.engine.requests()) == 2, "a negative limit is the engine's to refuse"
     assert 0 <= used(stack) <= 10, "and gives nobody tokens"
@@ -286,7 +287,7 @@ def test_what_does_not_fit_into_the_day_is_refused_and_costs_nothing(stack):
     assert say(stack).status_code == 502
     assert spent < used(stack) <= spent + 10
     stack.engine.faults()
-    assert stack.metric("hivenet_router_tenant_token_limited_total", tenant_id="acme", phase="input") == 3
+    assert stack.metric("hivenet_router_tenant_token_limited_total", tenant_id="acme", phase="input") == 4
     assert stack.metric("hivenet_router_tenant_quota_tpd_limit", tenant_id="acme") == 200
 
 

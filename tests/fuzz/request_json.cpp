@@ -29,7 +29,7 @@ struct padded {
 bool same(const request_scan &a, const request_scan &b) {
   return a.model == b.model && a.stream == b.stream && a.include_usage == b.include_usage &&
          a.max_tokens == b.max_tokens && a.max_completion_tokens == b.max_completion_tokens && a.max_output_tokens == b.max_output_tokens &&
-         a.most_output(false) == b.most_output(false) &&
+         a.most_output(false) == b.most_output(false) && a.output_footprint(false) == b.output_footprint(false) &&
          a.text_bytes == b.text_bytes && a.text_entries == b.text_entries && a.text_quarters == b.text_quarters &&
          a.messages == b.messages && a.images == b.images;
 }
@@ -102,6 +102,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   must(out.stream_options_at.offset + out.stream_options_at.length <= size, "the options lie in the body");
   must(out.max_tokens.value_or(0) <= 1ull << 40 && out.max_completion_tokens.value_or(0) <= 1ull << 40 && out.max_output_tokens.value_or(0) <= 1ull << 40,
        "bounded limits");
+  must(out.output_footprint(false).value_or(0) <= 1ull << 40 && out.output_footprint(true) <= out.output_footprint(false), "bounded footprints");
   must(out.text_bytes <= size && out.text_quarters * 4 <= out.text_bytes && out.messages <= size && out.images <= size, "bounded counts");
   check_spellings(scanner, body, out);
   check_splices(scanner, body, out);
