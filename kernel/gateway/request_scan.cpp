@@ -99,26 +99,6 @@ size_t first_bad_utf8(std::string_view s) {
   return s.size();
 }
 
-// A string token without its quotes, \u escapes below 0x80 and simple ones resolved; other escapes stay as they are.
-std::string unescaped_ascii(std::string_view token) {
-  std::string out;
-  for (size_t i = 1; i + 1 < token.size(); ++i) {
-    if (token[i] != '\\') {
-      out += token[i];
-      continue;
-    }
-    unsigned code = 0x80;
-    if (token[i + 1] == 'u' && i + 6 < token.size()) std::from_chars(token.data() + i + 2, token.data() + i + 6, code, 16);
-    if (code < 0x80) {
-      out += static_cast<char>(code);
-      i += 5;
-    } else {
-      out += token[++i];
-    }
-  }
-  return out;
-}
-
 // Visits every value once, because on-demand parsing judges only what is looked at.
 class walker {
  public:
@@ -154,12 +134,13 @@ class walker {
  private:
   enum known_field {
     k_model, k_stream, k_stream_options, k_max_tokens, k_max_completion_tokens, k_user, k_messages, k_system, k_tools, k_prompt,
-    k_input, k_instructions, k_query, k_documents, k_max_output_tokens, k_n_predict
+    k_input, k_instructions, k_query, k_documents, k_max_output_tokens, k_n_predict,
+    k_functions, k_suffix
   };
   static int known_key(std::string_view k) {
     static constexpr std::string_view names[] = {"model", "stream", "stream_options", "max_tokens", "max_completion_tokens", "user",
                                                  "messages", "system", "tools", "prompt", "input", "instructions", "query", "documents",
-                                                 "max_output_tokens", "n_predict"};
+                                                 "max_output_tokens", "n_predict", "functions", "suffix"};
     const auto *it = std::find(std::begin(names), std::end(names), k);
     return it == std::end(names) ? -1 : static_cast<int>(it - std::begin(names));
   }
@@ -248,7 +229,9 @@ class walker {
       case k_system: return walk_part(v, place::content, token, request_scan::system_part);
       case k_instructions: return walk_part(v, place::content, token, request_scan::instructions_part);
       case k_query:
-      case k_documents: return walk(v, place::content, 1);
+      case k_documents:
+      case k_suffix: return walk(v, place::content, 1);
+      case k_functions: return walk_counted(v, token, 1);
       case k_tools: {
         if (!walk_counted(v, token, 1)) return false;
         return note_part(v, token, request_scan::tools_part);
@@ -309,6 +292,8 @@ class walker {
         const auto size = unescaped_size(token.substr(1, token.size() - 2));
         if (!size) return broken("a string holds a bad escape");
         if (at == place::content) count_text(*size);
+        out_.images += at == place::media;
+        string_size_ = *size;
         // A string that is stepped over is taken for a key when a colon follows, and what comes next for its value.
         od::raw_json_string passed;
         return good(v.get_raw_json_string().get(passed));
@@ -350,7 +335,8 @@ class walker {
     if (depth >= request_scanner::max_depth) return too_deep();
     od::object object;
     if (!good(v.get_object().get(object))) return false;
-    bool image = false;
+    bool image = false, text_source = false, has_data = false;
+    size_t data = 0;
     const bool options = in_stream_options_ && depth == 1;
     for (auto entry : object) {
       od::field field;
@@ -366,11 +352,16 @@ class walker {
         return misspelt(key, "include_usage");
       }
       const key_role role = role_of(at, key);
-      if (role == key_role::type) image |= is_image_type(token);
-      const place inner = role == key_role::text ? place::content : role == key_role::calls ? place::tool_calls : place::elsewhere;
-      if (!(role == key_role::raw ? walk_counted(value, token, depth + 1) : walk(value, inner, depth + 1))) return false;
+      if (role == key_role::type && at == place::source) text_source |= is_text_type(token);
+      else if (role == key_role::type) image |= is_image_type(token);
+      image |= role == key_role::image;
+      if (!(role == key_role::raw ? walk_counted(value, token, depth + 1) : walk(value, inside(role), depth + 1))) return false;
+      if (role != key_role::data || token.empty() || token.front() != '"') continue;
+      has_data = true;
+      data += string_size_;
     }
     out_.images += image;
+    if (text_source && has_data) count_text(data);
     return true;
   }
 
@@ -385,18 +376,13 @@ class walker {
     out_.text_entries += 1;
     out_.text_quarters += size / 4;
   }
-  // The name of a part's type, which may be written with escapes. Engines guess a type that is not there by the key that is.
-  static bool is_image_type(std::string_view token) {
-    if (token.find('\\') == std::string_view::npos) return token == "\"image_url\"" || token == "\"image\"" || token == "\"input_image\"";
-    const std::string name = unescaped_ascii(token);
-    return name == "image_url" || name == "image" || name == "input_image";
-  }
   bool too_deep() { return wrong("the body is nested deeper than " + std::to_string(request_scanner::max_depth) + " levels"); }
 
   std::string_view body_;
   request_scan &out_;
   const char *last_;
   unsigned seen_ = 0;
+  size_t string_size_ = 0;         // of the last string that was walked
   bool in_stream_options_ = false;
   bool in_prompt_ = false;         // the next array is the list of prompts
 };

@@ -42,7 +42,7 @@ struct request_scan {
   uint64_t prompts = 1;            // of a list in `prompt` its texts and lists; one that holds a number is one prompt of token ids
 
   // For estimates (spec/http-api.md section 12): unescaped UTF-8 bytes of message, system and prompt text, nested blocks
-  // included, plus the raw length of `tools` and of tool inputs.
+  // included (prompt_keys.hpp), plus the raw length of `tools`, `functions` and tool inputs.
   uint64_t text_bytes = 0;
   uint64_t text_entries = 0;       // strings counted in text_bytes
   uint64_t text_quarters = 0;      // sum of floor(bytes / 4) over them

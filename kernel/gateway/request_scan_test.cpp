@@ -190,11 +190,47 @@ TEST_F(request_scan_test, results_reasoning_and_calls_of_earlier_turns_are_count
       {R"("messages":[{"role":"assistant","content":[{"type":"thinking","thinking":"1234","signature":"abc"}]}])", 4},
       {R"("input":[{"type":"function_call","call_id":"id","name":"f","arguments":"{\"a\":1}"}])", 7},
       {R"("input":[{"type":"function_call_output","call_id":"id","output":"12345"}])", 5},
-      {R"("input":[{"type":"reasoning","id":"r","summary":[{"type":"summary_text","text":"123"}]}])", 3}};
+      {R"("input":[{"type":"reasoning","id":"r","summary":[{"type":"summary_text","text":"123"}]}])", 3},
+      {R"("messages":[{"role":"assistant","content":[{"type":"refusal","refusal":"1234"}]}])", 4},
+      {R"("messages":[{"role":"assistant","content":null,"refusal":"1234"}])", 4},
+      {R"("messages":[{"role":"assistant","content":null,"function_call":{"name":"f","arguments":"123"}}])", 3},
+      {R"("messages":[{"role":"assistant","tool_calls":[{"type":"custom","custom":{"name":"f","input":"123"}}]}])", 3},
+      {R"("functions":[{"name":"f"}])", 14},
+      {R"("prompt":"12","suffix":"345")", 5},
+      {R"("prompt":{"prompt_string":"123","multimodal_data":["QUJD"]})", 3},
+      {R"("prompt":[{"prompt_string":["12",7]}])", 2}};
   for (const auto &[fields, bytes] : cases) {
     ASSERT_FALSE(scan(std::string("{\"model\":\"m\",") + fields + "}")) << fields;
     EXPECT_EQ(out_.text_bytes, bytes) << fields;
   }
+}
+
+// Naive variants: a document is no text; its data is, whatever it is; the type is known before the data.
+TEST_F(request_scan_test, documents_are_counted_by_what_their_source_says_it_is) {
+  const struct {
+    const char *part;
+    uint64_t bytes, images;
+  } cases[] = {
+      {R"({"type":"document","source":{"type":"text","media_type":"text/plain","data":"1234\n"}})", 5, 0},
+      {R"({"type":"document","source":{"data":"12345","type":"text"}})", 5, 0},
+      {R"({"type":"document","source":{"\u0064ata":"12345","type":"t\u0065xt"}})", 5, 0},
+      {R"({"type":"document","source":{"Data":"12345","Type":"text"}})", 5, 0},
+      {R"({"type":"document","source":{"type":"base64","data":"QUJD"},"title":"12","context":"345"})", 5, 0},
+      {R"({"type":"document","source":{"type":"url","url":"https://x"}})", 0, 0},
+      {R"({"type":"document","source":{"type":"text","data":{"a":"b"}}})", 0, 0},
+      {R"({"type":"document","source":{"type":"content","content":"123"}})", 3, 0},
+      {R"({"type":"document","source":{"type":"content","content":[{"type":"text","text":"12"},{"type":"image","source":{"data":"QUJD"}}]}})", 2, 1},
+      {R"({"type":"tool_result","content":[{"type":"document","source":{"type":"text","data":"123"}}]})", 3, 0},
+      {R"({"type":"search_result","source":"https://x","title":"1","content":[{"type":"text","text":"23"}]})", 3, 0},
+      {R"({"image_url":"https://x"})", 0, 1},
+      {R"({"type":"image_url","image_url":{"url":"https://x"}})", 0, 1}};
+  for (const auto &c : cases) {
+    ASSERT_FALSE(scan(R"({"model":"m","messages":[{"role":"user","content":[)" + std::string(c.part) + "]}]}")) << c.part;
+    EXPECT_EQ(out_.text_bytes, c.bytes) << c.part;
+    EXPECT_EQ(out_.images, c.images) << c.part;
+  }
+  ASSERT_FALSE(scan(R"({"model":"m","prompt":[{"prompt_string":"a","multimodal_data":["QUJD","QUJD"]},{"prompt_string":"b","multimodal_data":["QUJD"]}]})"));
+  EXPECT_EQ(out_.images, 3u);
 }
 
 TEST_F(request_scan_test, the_responses_routes_limit_of_output_is_read_too) {

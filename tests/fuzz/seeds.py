@@ -142,6 +142,8 @@ def request_json():
         "folded": '{"model":"m","Model":"n"}', "folded-escape": r'{"\u004dODEL":"n","model":"m"}', "folded-long-s": '{"model":"m","\u017ftream":true}',
         "folded-kelvin": r'{"model":"m","max_to\u212aens":1}', "folded-options": '{"model":"m","stream":true,"stream_options":{"Include_Usage":true}}',
         "folded-content": '{"model":"m","messages":[{"Content":[{"Type":"image_url"},{"TEXT":"a"}],"Tool_calls":[{"Function":{"Arguments":"{}"}}]}]}',
+        "documents": '{"model":"m","messages":[{"content":[{"type":"document","title":"t","source":{"data":"d","type":"text"}},{"type":"document","source":{"type":"content","content":[{"type":"image","source":{"type":"base64","data":"QQ=="}}]}},{"type":"refusal","refusal":"r"},{"image_url":"u"}],"function_call":{"arguments":"a"}}]}',
+        "media": '{"model":"m","functions":[{}],"suffix":"s","prompt":[{"prompt_string":["a",1],"multimodal_data":["QQ==",[1,"b"]]}]}',
         "choices": '{"model":"m","max_tokens":300,"n":2,"best_of":4,"prompt":["a",["b"],{"prompt_string":"c"}]}', "prompt-ids": '{"model":"m","max_tokens":300,"prompt":[1,-2,"x",[3]]}',
         "twice": '{"model":"m","model":"n"}',
         "twice-escaped": r'{"model":"m","mod\u0065l":"n"}',
