@@ -92,6 +92,7 @@ class relay final : public http::responder,
   // relay_quota.cpp; false: refused, or it waits for its turn
   bool take_request();
   bool take_turn();
+  uint64_t replicas() const;
   bool take_tokens();
   bool answer_in_budget();
   void refuse_model(const api_error &);

@@ -1,6 +1,9 @@
 // A relay and its key's quota: requests a minute before the body is judged, requests at once before admission, tokens of the day before
 // an agent is looked for; and what it really cost, at its end. Keys without limits pass by.
+#include <algorithm>
+
 #include "gateway/relay.hpp"
+#include "providers/api.hpp"
 #include "tenancy/admission_terms.hpp"
 
 namespace hive::gateway {
@@ -22,13 +25,22 @@ void relay::refuse_model(const api_error &error) {
   refuse(ended::rejected_admission, error);
 }
 
+// Times which a limit of the model's replicas counts: its healthy agents. Without any the provider that may answer in their place is one,
+// or it would be asked, and paid, without a limit.
+uint64_t relay::replicas() const {
+  const auto now = context_.router.policies();
+  const uint64_t agents = tenancy::healthy_agents(*now, scan_.model);
+  if (agents != 0 || context_.providers == nullptr) return agents;
+  const auto document = now->of(scan_.model).document;
+  return document->provider && std::ranges::count(providers::engines_for(route_.path), document->provider->engine) != 0 ? 1 : 0;
+}
+
 // Before admission: a request that waits for another request of the same key must not hold what other keys could use.
 bool relay::take_turn() {
   if (!quota_) return true;
   const tenancy::client_key &key = *caller_;
-  const uint64_t agents = key.per_model_quota ? tenancy::healthy_agents(*context_.router.policies(), scan_.model) : 0;
   tenancy::refusal why;
-  if (!quota_->take_request(scan_.model, agents, why)) return reject(why), false;
+  if (!quota_->take_request(scan_.model, key.per_model_quota ? replicas() : 0, why)) return reject(why), false;
   if (key.max_parallel_requests == 0 && key.max_parallel_requests_per_model == 0) return true;
   turn_.emplace(*this);
   using answer = tenancy::parallel_limit::answer;

@@ -326,6 +326,25 @@ def test_a_providers_answer_is_charged_too(stack, tmp_path_factory):
         cloud.close()
 
 
+def test_a_provider_in_the_place_of_agents_counts_as_one_replica(stack, tmp_path_factory):
+    """Naive variant: without agents the limit of a model is not asked, and the provider gets, and charges for, whatever comes."""
+    cloud = Cloud(tmp_path_factory.mktemp("cloud"))
+    try:
+        write_keys(stack, acme=quota("per_model: {sim-model: {requests_per_minute_per_replica: 1, tokens_per_day: 0}}"))
+        (stack.folder / "policy.yaml").write_text("routing_policy: {strategy: least-loaded}\nfallback_provider: {engine: openai, model: gpt}\n")
+        stack.start_router("--policy-file", stack.folder / "policy.yaml", "--auth-config-file", stack.folder / "auth.yaml", "--openai-base-url", cloud.url + "/v1",
+                           "--provider-ca-file", cloud.certificate, env={"HIVENET_ROUTER_OPENAI_API_KEY": OPENAI_KEY})
+        answer = say(stack)
+        assert answer.status_code == 200 and told(answer, "requests")[:2] == (1, 0)
+        refused(say(stack), "rate_limit_exceeded")
+        assert len(cloud.requests) == 1
+        # What no provider answers is for routing to refuse.
+        answer = say(stack, path="/v1/embeddings", input="x")
+        assert answer.status_code in (404, 503) and told(answer, "requests") is None
+    finally:
+        cloud.close()
+
+
 def test_a_reload_keeps_what_was_used_and_clips_it_to_new_limits(stack):
     """Naive variant: a reload that makes new buckets is a refill for everybody who can send SIGHUP."""
     start(stack, acme=quota("requests_per_minute: 3, tokens_per_day: 10000"), beta=quota("requests_per_minute: 3"))
