@@ -1,6 +1,7 @@
 #include "admin/explain_json.hpp"
 
 #include <boost/json/array.hpp>
+#include <boost/json/value_from.hpp>
 #include <cmath>
 #include <string>
 #include <utility>

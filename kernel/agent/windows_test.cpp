@@ -26,7 +26,8 @@ TEST(windows, only_the_last_minute_counts_once_it_is_known) {
   histogram_window w(60 * ns_per_s);
   w.add(1 * ns_per_s, totals({100, 100, 100}, 5, 100));
   EXPECT_DOUBLE_EQ(*mean_of(*w.recent()), 0.05) << "a fresh agent shows the engine's life so far";
-  for (uint64_t s = 2; s <= 90; ++s) w.add(s * ns_per_s, totals({100, 100, 100 + double(s)}, 5 + 0.8 * double(s), 100 + double(s)));
+  for (uint64_t at = 2; at <= 90; ++at)
+    w.add(at * ns_per_s, totals({100, 100, 100 + double(at)}, 5 + 0.8 * double(at), 100 + double(at)));
   EXPECT_NEAR(*mean_of(*w.recent()), 0.8, 1e-9);
   EXPECT_NEAR(w.recent()->total, 60, 1.5);
 }
@@ -44,7 +45,7 @@ TEST(windows, a_restarted_engine_starts_the_window_again_and_no_delta_is_negativ
 
 TEST(windows, a_quiet_minute_has_no_average) {
   histogram_window w(60 * ns_per_s);
-  for (uint64_t s = 1; s <= 200; ++s) w.add(s * ns_per_s, totals({10, 10, 10}, 1, 10));
+  for (uint64_t at = 1; at <= 200; ++at) w.add(at * ns_per_s, totals({10, 10, 10}, 1, 10));
   EXPECT_FALSE(w.recent());
 }
 

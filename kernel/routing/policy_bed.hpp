@@ -1,6 +1,7 @@
 // A folder of policy files and what the tests of policies write into it.
 #pragma once
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 
