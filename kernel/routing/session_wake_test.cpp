@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <map>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -123,6 +124,7 @@ struct cause {
   const char *served_by = "b";
   fleet::registry_settings settings = {};
 };
+void PrintTo(const cause &c, std::ostream *to) { *to << c.name; }
 std::string name_of(const ::testing::TestParamInfo<cause> &i) { return i.param.name; }
 
 class let_in : public ::testing::TestWithParam<cause> {};
@@ -286,11 +288,27 @@ std::vector<cause> causes_that_move_on() {
       {"a_drain", "", {}, [](waiting_room &r, client &) { r.reg.draining("a", true); }},
       {"an_operators_drain", "", {}, [](waiting_room &r, client &) { r.reg.set_operator_drain("a", true); }},
       {"an_expired_session", "", {}, [](waiting_room &r, client &) { r.reg.expired("a", true); }},
+      // Full comes before the gates: only once it has a slot do they decide.
       {"a_signal_over_its_gate", ", exclude_if: {kv_cache_utilization: {gt: 0.9}}", {},
-       [](waiting_room &r, client &) { r.signal("a", "kv_cache_utilization", 0.95); }},
-      {"a_failure_streak", ", exclude_if: {consecutive_failures: {gte: 1}}", {}, [](waiting_room &r, client &) { r.outcome("a", false); }},
-      {"a_success_rate_that_falls", ", exclude_if: {success_rate: {lt: 0.9}}", {}, [](waiting_room &r, client &) { r.outcome("a", false); }},
-      {"a_latency_that_rises", ", exclude_if: {srtt: {gt: 100}}", {}, [](waiting_room &r, client &) { r.sample("a", 200); }},
+       [](waiting_room &r, client &holds) {
+         r.signal("a", "kv_cache_utilization", 0.95);
+         holds.report(attempt_result::completed);
+       }},
+      {"a_failure_streak", ", exclude_if: {consecutive_failures: {gte: 1}}", {},
+       [](waiting_room &r, client &holds) {
+         r.outcome("a", false);
+         holds.report(attempt_result::completed);
+       }},
+      {"a_success_rate_that_falls", ", exclude_if: {success_rate: {lt: 0.9}}", {},
+       [](waiting_room &r, client &holds) {
+         r.outcome("a", false);
+         holds.report(attempt_result::completed);
+       }},
+      {"a_latency_that_rises", ", exclude_if: {srtt: {gt: 100}}", {},
+       [](waiting_room &r, client &holds) {
+         r.sample("a", 200);
+         holds.report(attempt_result::completed);
+       }},
   };
 }
 INSTANTIATE_TEST_SUITE_P(who_waits, moved_on, ::testing::ValuesIn(causes_that_move_on()), name_of);
@@ -299,6 +317,7 @@ INSTANTIATE_TEST_SUITE_P(who_waits, moved_on, ::testing::ValuesIn(causes_that_mo
 struct description {
   const char *field, *match, *was, *becomes;
 };
+void PrintTo(const description &d, std::ostream *to) { *to << d.field; }
 
 class let_in_by : public ::testing::TestWithParam<description> {};
 
