@@ -37,7 +37,7 @@ std::string line_of(const gateway::request_record &r) {
   return out;
 }
 
-TEST(audit_trail, a_record_becomes_the_line_of_the_sheet) {
+TEST(audit_trail, a_record_becomes_a_line_with_every_field_in_its_order) {
   EXPECT_EQ(line_of(chat()),
             R"({"log_type":"audit","level":"info","trace_id":"","request_id":"0b5f6c1e-0000-4000-8000-000000000001","tenant_id":"acme",)"
             R"("key_id":"a18dd697b3cd","model":"meta/llama","status_code":200,"latency_ms":1234,"input_tokens":11,"output_tokens":22,)"

@@ -1,5 +1,5 @@
 // The metrics page of a router: what requests did (counted as they end), what the fleet is (read at scrape time), and the
-// process. Names and labels: observability sheet section 2. Counting is for any thread; expose is the control thread's.
+// process. Names and labels: docs/metrics.md. Counting is for any thread; expose is the control thread's.
 #pragma once
 
 #include <array>

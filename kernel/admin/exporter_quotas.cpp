@@ -1,4 +1,4 @@
-// Quotas (observability sheet 2.7): what their limits refused, and, read at scrape time from the keys that there are, what they allow
+// Quotas (docs/metrics.md): what their limits refused, and, read at scrape time from the keys that there are, what they allow
 // and how much of it was used. So a tenant's gauges go with its last key.
 #include "admin/exporter.hpp"
 #include "admin/unnamed.hpp"

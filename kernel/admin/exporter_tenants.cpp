@@ -1,4 +1,4 @@
-// Whose requests there were: the tenant families that are counted when a request is over (observability sheet 2.7).
+// Whose requests there were: the tenant families that are counted when a request is over (docs/metrics.md).
 #include "admin/exporter.hpp"
 #include "admin/unnamed.hpp"
 

@@ -17,7 +17,7 @@ using fleet::agent_info;
 
 namespace {
 
-// The sheet's engine block, in its order, then what it lacks.
+// Numbers of the engine block (docs/admin-api.md): first those that the Go product has, in its order, then ours.
 constexpr const char *engine_fields[] = {"kv_cache_utilization", "running_requests", "waiting_requests", "avg_ttft_seconds",
                                          "p90_ttft_seconds",     "avg_itl_seconds",  "p90_itl_seconds",
                                          "predicted_tokens_per_second", "prompt_tokens_per_second",

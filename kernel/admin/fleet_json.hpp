@@ -1,4 +1,4 @@
-// The fleet as JSON: /admin/health, /admin/routing-table (HTTP sheet section 15). Shapes and names are fixed by existing
+// The fleet as JSON: /admin/health, /admin/routing-table (docs/admin-api.md). Shapes and names are fixed by existing
 // clients and dashboards. Any thread; reads snapshots and atomics only.
 #pragma once
 

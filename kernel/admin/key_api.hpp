@@ -1,4 +1,4 @@
-// The admin API's routes of client keys in mode dynamic (security sheet section 5): JSON in, JSON out, no hash in any answer.
+// The admin API's routes of client keys in mode dynamic (docs/keys.md): JSON in, JSON out, no hash in any answer.
 // Control thread.
 #pragma once
 

@@ -142,7 +142,6 @@ TEST_F(keys_of_the_admin_api, are_replaced_whole_or_not_at_all) {
   EXPECT_EQ(replace(keys("\"id\":\"b\"," + fields("l"))), "200 {\"ok\":true,\"count\":2}");
 }
 
-// Sheet section 18.
 TEST_F(keys_of_the_admin_api, have_room_for_the_longest_prompt_of_the_policies_they_reach) {
   const auto put = [&](int64_t minute) {
     const std::string limits = "\"max_occupancy_share\":0.4,\"quota\":{\"input_tokens_per_minute\":" + std::to_string(minute) + "},";

@@ -1,4 +1,4 @@
-// The admin API's routes of policies (HTTP sheet section 15.5): YAML or JSON in, JSON out. Control thread.
+// The admin API's routes of policies (docs/policy-api.md): YAML or JSON in, JSON out. Control thread.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// Words in labels for what has no name of its own (observability sheet 1.1).
+// Words in labels for what has no name of its own.
 #pragma once
 
 #include <string_view>

@@ -69,7 +69,7 @@ class data_half {
   callback_timer heartbeat_timer_;
 };
 
-// The JSON of AUTH: what spec sheet 2.4 lists, and every model id.
+// The JSON of AUTH, as fleet/metadata.hpp reads it: what the settings say of the agent, and every model id.
 std::string metadata_json(const agent_options &, const std::vector<std::string> &models);
 
 }  // namespace hive::agent

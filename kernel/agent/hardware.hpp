@@ -48,7 +48,7 @@ class hardware_sampler {
   bool cpu_seen_ = false;
 };
 
-// As the routing table and metrics show it (observability sheet section 4); absent values are left out.
+// As the routing table and metrics show it (docs/admin-api.md, docs/metrics.md); absent values are left out.
 boost::json::object json_of(const hardware_sample &);
 
 // Policy columns of a sample: fractions 0..1, the hottest GPU wins.

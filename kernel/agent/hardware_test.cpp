@@ -1,4 +1,4 @@
-// What a host's readings come to when some of them fail: each is asked for by itself, and absent by itself (W32).
+// What a host's readings come to when some of them fail: each is asked for by itself, and absent by itself: a 0 would look cool and idle.
 #include "agent/hardware.hpp"
 
 #include <gtest/gtest.h>

@@ -295,7 +295,7 @@ std::unique_ptr<link::agent_stream_events> proxy::open(const link::incoming_requ
     return std::make_unique<refused_request>();
   };
   if (draining_) return refuse(link::cause::draining, "the agent is draining");
-  // Whatever a router asks for: all else of the engine stays out of reach (security sheet S16), also by a second line in the first.
+  // Whatever a router asks for: all else of the engine stays out of reach (docs/security.md), also by a second line in the first.
   if (!http::is_token(request.method) || !http::is_target(request.target))
     return refuse(link::cause::unknown_model, "the router's request has no method and target that could be written to an engine");
   if (!config::engine_path_allowed(request.target, options_.extra_routes))

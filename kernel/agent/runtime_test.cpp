@@ -7,7 +7,7 @@
 namespace hive::agent {
 namespace {
 
-TEST(runtime, metadata_names_every_model_and_keeps_the_sheets_fields) {
+TEST(runtime, metadata_names_every_model_and_tells_settings_and_defaults) {
   agent_options o;
   o.capacity = 7;
   const auto json = boost::json::parse(metadata_json(o, {"base", "lora-a"}));

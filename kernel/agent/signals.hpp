@@ -35,7 +35,7 @@ class signal_board {
   // Forgets what is too old, then gives the rest.
   std::vector<sampled_signal> fresh(uint64_t now_ns);
   // {"NAME_total": n, "NAME": {"LABEL": n}, "NAME_histogram": {"buckets": [{"le", "count"}], "sum", "count"}}; empty when
-  // there is nothing. The +Inf bucket is left out, `count` is it. (agent sheet 4.3)
+  // there is nothing. The +Inf bucket is left out, `count` is it.
   boost::json::object structured(uint64_t now_ns);
 
  private:

@@ -99,7 +99,7 @@ TEST_F(signal_board_test, a_restarted_engine_gives_no_negative_rate_and_a_new_li
   EXPECT_NEAR(at(7 * s).at("lifetime_avg_ttft_seconds"), 0.05, 1e-9);
 }
 
-TEST_F(signal_board_test, structured_parts_have_the_sheets_form_and_expire_too) {
+TEST_F(signal_board_test, structured_parts_have_their_form_and_expire_too) {
   page_news news;
   news.counters["preemptions"] = 3;
   news.labelled["request_success"] = {{"stop", 7}, {"length", 1}};

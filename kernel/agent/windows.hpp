@@ -25,7 +25,7 @@ struct histogram_totals {
 // Average = sum / total; nothing when total is 0.
 std::optional<double> mean_of(const histogram_totals &);
 // Linear interpolation inside the bucket that holds rank q * total, from 0 for the first; beyond the last finite bound that
-// bound. Nothing when total is 0. (agent sheet 4.4)
+// bound. Nothing when total is 0.
 std::optional<double> quantile_of(const histogram_totals &, double q);
 
 class histogram_window {

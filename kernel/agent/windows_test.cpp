@@ -14,7 +14,7 @@ histogram_totals totals(std::vector<double> cumulative, double sum, double total
   return {{0.1, 0.5, 1.0}, std::move(cumulative), sum, total};
 }
 
-TEST(windows, mean_and_p90_of_the_sheets_example) {
+TEST(windows, the_mean_is_the_sum_over_the_count_and_the_p90_lies_inside_its_bucket) {
   const histogram_totals h = totals({0, 5, 10}, 3, 10);
   EXPECT_DOUBLE_EQ(*mean_of(h), 0.3);
   EXPECT_DOUBLE_EQ(*quantile_of(h, 0.9), 0.9);

@@ -15,7 +15,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// W1. Naive variant: a sample waits for its stream to end, and an agent whose answers are long stays unknown meanwhile.
+// Naive variant: a sample waits for its stream to end, and an agent whose answers are long stays unknown meanwhile.
 TEST(outcomes, a_streams_latency_is_known_while_it_still_runs) {
   manual_clock clock;
   fleet::hubs no_links;

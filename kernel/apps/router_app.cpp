@@ -49,7 +49,7 @@ void router_app::publish_keys(access::ring keys, std::function<void()> everywher
 }
 
 // Each part is taken whole or stays as it was, whatever becomes of the others; it is judged beside what holds at that moment, so
-// that no order of good and bad ones leaves two that exclude each other. Keys before policies (routing sheet section 7), and before
+// that no order of good and bad ones leaves two that exclude each other. Keys before policies (docs/policy-api.md), and before
 // the secrets: what was an admin key may become a secret in one go.
 void router_app::reload() {
   if (audit_) audit_->reopen();

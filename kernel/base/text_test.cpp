@@ -24,7 +24,7 @@ TEST(text, durations_are_read_as_go_writes_them) {
   EXPECT_EQ(format_duration(5'400'000'000'000), "1h30m");
 }
 
-TEST(text, base58_matches_the_key_vectors_of_the_security_sheet) {
+TEST(text, base58_and_sha256_match_known_vectors) {
   std::vector<uint8_t> raw(32);
   std::iota(raw.begin(), raw.end(), uint8_t{0});
   EXPECT_EQ(to_base58(raw), "1thX6LZfHDZZKUs92febYZhYRcXddmzfzF2NvTkPNE");

@@ -1,5 +1,5 @@
 // Settings of admission: how much of a model's budget is given away, and who waits for it. Environment names are those of the Go
-// product (routing sheet section 1).
+// product.
 #include "base/clock.hpp"
 #include "config/router_settings.hpp"
 

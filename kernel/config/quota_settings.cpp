@@ -1,4 +1,4 @@
-// Settings of client keys' quotas. Environment names are those of the Go product (agent and config sheet section 3).
+// Settings of client keys' quotas. Environment names are those of the Go product.
 #include "base/clock.hpp"
 #include "config/router_settings.hpp"
 

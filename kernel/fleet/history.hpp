@@ -1,5 +1,5 @@
 // What is kept of an agent over restarts: its lifetime counters and its latency, one JSON record a peer id under
-// universalHistory:<peer_id> (routing sheet section 16). Reads and writes happen on the storage thread, one after another,
+// universalHistory:<peer_id> (docs/latency.md). Reads and writes happen on the storage thread, one after another,
 // so that a reset and a flush exclude each other by themselves.
 //
 // Any thread; nothing here waits. The storage thread must have stopped before the history is destroyed.

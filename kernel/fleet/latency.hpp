@@ -1,4 +1,4 @@
-// The latency estimator of RFC 6298 with asymmetric smoothing (docs/latency.md; routing sheet section 15): a slow answer
+// The latency estimator of RFC 6298 with asymmetric smoothing (docs/latency.md): a slow answer
 // moves SRTT slowly, a fast one quickly. Milliseconds throughout.
 //
 //   first sample R:  SRTT = R, RTTVAR = R / 2

@@ -37,7 +37,7 @@ TEST(latency, a_spike_moves_it_slowly_and_fast_answers_bring_it_back_quickly) {
            {200, 218.75, 417.29736328125}});
 }
 
-TEST(latency, the_short_series_of_the_sheet) {
+TEST(latency, a_fast_answer_moves_the_estimate_by_half_and_a_slow_one_by_an_eighth) {
   latency_estimator e;
   walk(e, {{100, 100, 50}, {60, 80, 47.5}, {120, 85, 45.625}});
 }

@@ -1,4 +1,4 @@
-// The metadata an agent sends with AUTH on link 0 and with MODELS: JSON text, checked field by field (agent sheet 2.4, 2.5).
+// The metadata an agent sends with AUTH on link 0 and with MODELS: JSON text, checked field by field.
 // Pure, any thread.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Attempts of the last five minutes, so that an agent's success rate can forget (routing sheet W53: a lifetime rate hides an
+// Attempts of the last five minutes, so that an agent's success rate can forget (a lifetime rate hides an
 // outage behind old successes, and keeps out for ever an agent that was repaired long ago).
 //
 //   rate(t) = sum(ok) / sum(ok + failed) over the ten buckets of 30 s that are not older than 5 minutes at t

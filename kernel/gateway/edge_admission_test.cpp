@@ -1,5 +1,5 @@
 // Admission and the learned estimate as requests meet them: what is judged of a body, what is held while it runs, what comes back
-// whichever way it ends, and whose counts are learned. The numbers are those of the routing sheet, sections 17.9 and 18.
+// whichever way it ends, and whose counts are learned (docs/admission.md).
 #include <gmock/gmock.h>
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// The error envelope of the client API: {"error":{"code","message","source","type","request_id"}} (HTTP sheet section 14).
+// The error envelope of the client API: {"error":{"code","message","source","type","request_id"}} (docs/http-api.md).
 // Code and status go together in one table; messages are free text. Pure, any thread.
 #pragma once
 

@@ -10,7 +10,7 @@
 namespace hive::gateway {
 namespace {
 
-TEST(error, every_code_of_the_sheet_has_its_status) {
+TEST(error, every_code_has_its_status) {
   const std::pair<const char *, int> cases[] = {
       {"request_invalid", 400},     {"context_length_exceeded", 400}, {"invalid_parameter", 400}, {"unauthorized", 401},
       {"model_forbidden", 403},     {"model_not_found", 404},         {"rate_limit_exceeded", 429}, {"token_limit_exceeded", 429},

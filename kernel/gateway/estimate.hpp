@@ -1,7 +1,7 @@
-// A request's token counts before and without an engine's own (HTTP sheet section 12). One estimate a request, made when its body has
+// A request's token counts before and without an engine's own (docs/admission.md). One estimate a request, made when its body has
 // been read: admission, routing facts and accounting use the same. Pure, any thread.
 //
-// Accounting of a model of which no engine has ever told a count follows section 12.2: a quarter of the bytes of each text, and 4 a
+// Accounting of a model of which no engine has ever told a count takes a quarter of the bytes of each text, and 4 a
 // text. As soon as something was learned of the model the learned ratio is nearer, and counts there too.
 #pragma once
 
@@ -15,7 +15,7 @@ namespace hive::gateway {
 
 struct token_estimate {
   tenancy::token_ratio ratio;
-  uint64_t prompt = 0;          // section 12.1: what admission and routing go by
+  uint64_t prompt = 0;          // what admission and routing go by
   uint64_t counted_prompt = 0;  // what is accounted where the engine tells none
 
   // Of a whole answer whose engine tells no count; no text is nothing.

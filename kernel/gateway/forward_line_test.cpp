@@ -24,7 +24,7 @@ void run_ready(loop &l) {
   l.io().poll();
 }
 
-// waiting.md P12 and property 9.
+// docs/waiting.md, P12; and no slot is free beside a request that holds a lease and waits for one.
 TEST(forward_line, slots_go_in_order_and_those_with_a_lease_first) {
   loop l;
   std::vector<int> order;

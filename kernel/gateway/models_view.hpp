@@ -1,4 +1,4 @@
-// What the models routes show (HTTP sheet section 13): the fleet by model id. Shapes and names are fixed by existing clients.
+// What the models routes show (docs/http-api.md): the fleet by model id. Shapes and names are fixed by existing clients.
 // Any thread; reads snapshots and atomics only.
 #pragma once
 
@@ -15,7 +15,7 @@ class models_view {
  public:
   // Sees what its key may use; null sees everything.
   using viewer = const tenancy::client_key *;
-  // `show_agents`: detail lists the agents, with machines and organizations (HTTP sheet W43).
+  // `show_agents`: detail lists the agents, with machines and organizations (--models-show-agents).
   // `names`: aliases are shown beside the models; null shows models alone.
   explicit models_view(const fleet::registry &r, bool show_agents = true, const model_names *names = nullptr)
       : registry_(r), show_agents_(show_agents), names_(names) {}

@@ -38,7 +38,7 @@ void relay::ask_provider(const routing::exhaustion &e) {
   if (!stream_) provider_failed(make_error("backend_error", "provider " + provider_->engine + " cannot be asked: " + why.text()));
 }
 
-// Whatever it was, 502 (HTTP sheet, provider fallback); what the agents did before is told, too.
+// Whatever it was, 502 (docs/providers.md); what the agents did before is told, too.
 void relay::provider_failed(api_error error) {
   end_attempt(routing::attempt_result::retryable);
   api_error told = make_error("backend_error", std::move(error.message), "backend", error.retry_after_s);

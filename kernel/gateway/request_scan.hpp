@@ -1,7 +1,7 @@
 // Reads out of a request's JSON what routing, admission and accounting need, and nothing else: the body goes to the engine as
 // it came. One scanner per worker; its thread only.
 //
-// Rules (field-notes "Request content"): keys count after unescaping and only at the top level; one that we read may occur
+// Rules (docs/http-api.md): keys count after unescaping and only at the top level; one that we read may occur
 // once, and in no other spelling that some engine takes for it (folded_name.hpp). null is absent. Only `model` must have its
 // type (a string of 1 to 256 bytes); every other odd value is left for the engine to judge and reads as absent here. A BOM and
 // white space around the one object are accepted, anything else is not.
@@ -41,7 +41,7 @@ struct request_scan {
   uint64_t choices = 1;            // the largest of `n`, `best_of` and `n_cmpl`, which may occur twice: an engine may read any
   uint64_t prompts = 1;            // of a list in `prompt` its texts and lists; one that holds a number is one prompt of token ids
 
-  // For estimates (spec/http-api.md section 12): unescaped UTF-8 bytes of message, system and prompt text, nested blocks
+  // For estimates (docs/admission.md): unescaped UTF-8 bytes of message, system and prompt text, nested blocks
   // included (prompt_keys.hpp), plus the raw length of `tools`, `functions` and tool inputs.
   uint64_t text_bytes = 0;
   uint64_t text_entries = 0;       // strings counted in text_bytes
@@ -84,7 +84,7 @@ struct request_scan {
     return most;
   }
 
-  // What it may generate by its own word, which admission and a key's day must have room for (W13): declared_output for each choice of
+  // What it may generate by its own word, which admission and a key's day must have room for: declared_output for each choice of
   // each prompt, at most 2^40. `one_prompt` as above.
   std::optional<uint64_t> output_footprint(bool one_prompt) const;
 };

@@ -11,7 +11,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// Field notes: a body costs at most 200 ms, whatever it is. Sanitizers make it slower, ThreadSanitizer up to 30 times.
+// A body costs at most 200 ms, whatever it is. Sanitizers make it slower, ThreadSanitizer up to 30 times.
 #if defined(__SANITIZE_THREAD__)
 constexpr double most_ms = 6000;
 #elif defined(__SANITIZE_ADDRESS__)
@@ -181,7 +181,7 @@ TEST_F(request_scan_test, token_ids_are_a_token_each_and_escapes_hide_no_image) 
   EXPECT_EQ(out_.images, 2u);
 }
 
-// What tools answered, what the model thought and what it called with are prompt like any other text (W60).
+// What tools answered, what the model thought and what it called with are prompt like any other text.
 TEST_F(request_scan_test, results_reasoning_and_calls_of_earlier_turns_are_counted_in_every_dialect) {
   const std::pair<const char *, uint64_t> cases[] = {
       {R"("messages":[{"role":"tool","tool_call_id":"id","content":"12345"}])", 5},

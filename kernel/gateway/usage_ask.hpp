@@ -1,6 +1,6 @@
 // Asking an engine for a stream's usage on our own account, when the client did not: the request gains
 // stream_options.include_usage, and the event that the engine adds for it is kept from the client. No other byte changes
-// (behaviours row 10).
+// (docs/http-api.md).
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // Takes the framing off a message body, strictly: Content-Length, chunked, or to the end of the connection. Pure state, one
 // thread at a time; feeds on whatever pieces the socket brought.
 //
-// Beast's own chunked path throws on long trailers and bounds neither them nor extensions (dataplane-study 7.3), hence ours.
+// The chunked path of Beast 1.81 throws on long trailers and bounds neither them nor extensions, hence ours.
 // Accepted: RFC 9112 section 7.1 with CRLF line ends only, extensions skipped, no trailer field. Limits: a chunk's head 256 B,
 // all extensions of a body 16 KiB, the payload as the caller says.
 #pragma once

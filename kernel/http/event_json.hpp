@@ -36,7 +36,7 @@ struct usage_report {
   unsigned present = 0;
 };
 
-// Reports merge: a prompt figure replaces an earlier one, a completion figure never goes back (spec/http-api.md 12.5). A bare
+// Reports merge: a prompt figure replaces an earlier one, a completion figure never goes back. A bare
 // total (rerank) is all prompt.
 void merge_usage(const usage_report &, token_usage &);
 

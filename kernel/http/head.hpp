@@ -1,4 +1,4 @@
-// Reads the head of a message: Beast parses it, then the checks that Beast lacks (request smuggling, dataplane-study 7.3).
+// Reads the head of a message: Beast parses it, then the checks that Beast 1.81 lacks (request smuggling).
 // Pure state, one thread at a time; an instance is reused for message after message and keeps its memory.
 #pragma once
 

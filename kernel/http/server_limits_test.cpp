@@ -141,8 +141,8 @@ TEST_P(server_limits_test, one_address_gets_as_many_connections_as_it_may_have) 
   thread_.on_loop([&] { server_.reset(); });
 }
 
-// Clients keep pools of their own: who closes first must be they (behaviours, row 7). That the limit is what ends a
-// connection is the next test.
+// Clients keep pools of their own: who closes first must be they, or a request meets a connection that is being closed. That the limit
+// is what ends a connection is the next test.
 TEST_F(listening_test, connections_without_a_request_are_kept_for_two_minutes) {
   EXPECT_GE(server_limits{}.idle_timeout_ns, 120 * ns_per_s);
 }

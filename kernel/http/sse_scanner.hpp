@@ -3,7 +3,7 @@
 //
 // SSE as the standard has it: LF, CR, CRLF also split over two reads, BOM, comments, `event:`, unknown fields, no final
 // newline. Content is a content, reasoning, tool-call or refusal delta, or text; role-only events, empty choices, comments,
-// pings and usage are not (field-notes "Streams").
+// pings and usage are not.
 #pragma once
 
 #include <cstddef>

@@ -87,7 +87,7 @@ TEST(sse_scanner, usage_merges_over_events_and_dialects) {
   EXPECT_FALSE(scan("data: {\"usage\":{}}\n\n").usage.present);
 }
 
-// Numbers of the routing sheet, section 18. Naive variants: tokens are counted where the engine tells them; an empty delta is one.
+// Naive variants: tokens are counted where the engine tells them; an empty delta is one.
 TEST(sse_scanner, a_meter_takes_the_engines_counts_and_the_text_of_each_delta) {
   const stream_facts open_ai = scan(chat(R"({"content":"Hello"})") + chat(R"({"content":""})") + chat(R"({"content":" world"})") +
                                     "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":42,\"completion_tokens\":7,\"total_tokens\":49}}\n\ndata: [DONE]\n\n");

@@ -1,4 +1,4 @@
-// The proof of the shared secret (security sheet S3): after CURVE, both ends show with an HMAC that they hold it, bound to
+// The proof of the shared secret (docs/link.md): after CURVE, both ends show with an HMAC that they hold it, bound to
 // both CURVE keys as the transport saw them, so that a proof is worth nothing on another connection. Pure, any thread.
 #pragma once
 

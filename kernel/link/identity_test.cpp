@@ -42,8 +42,8 @@ class identity_file : public ::testing::Test {
   std::string path = folder.at("agent.key");
 };
 
-// Vectors of the security sheet, sections 12 and 13.
-TEST(identity, follows_the_vectors_of_the_security_sheet) {
+// Known vectors, here and below: an agent's key file must give the id that it always had, a secret the same keys on both sides.
+TEST(identity, a_seed_gives_its_id_and_its_keys) {
   const identity id = identity_from_seed(counting_seed());
   EXPECT_EQ(to_hex(id.ed25519_public), "03a107bff3ce10be1d70dd18e74bc09967e4d6309ba50d5f1ddc8664125531b8");
   EXPECT_EQ(id.peer_id, "12D3KooWA4Xop1JaT3MHxwYMkCepYsv4iPVopMXwCz5iHYdBfeSB");

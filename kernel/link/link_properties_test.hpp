@@ -106,7 +106,7 @@ inline std::string frame_of(const record_head &head, std::string_view meta, size
   return out;
 }
 
-// Security sheet S12. Naive variants: what is well formed is read, whoever sends it; the limit holds for HELLO alone.
+// Naive variants: what is well formed is read, whoever sends it; the limit holds for HELLO alone.
 TEST_P(link_over_transport, before_its_proof_a_peer_may_send_64_kib_at_once_however_well_formed_and_after_it_a_whole_frame) {
   constexpr size_t limit = 64 * 1024;
   b.start_hubs();

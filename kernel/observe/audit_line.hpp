@@ -1,4 +1,4 @@
-// One line of the audit log: the 15 fields of the sheet (security sheet section 15) in their order, then ours. Pure, any
+// One line of the audit log: the 15 numbered fields of docs/audit.md in their order, then the others. Pure, any
 // thread; formatting a line costs well under a microsecond.
 #pragma once
 

@@ -20,7 +20,7 @@ class text_sink {
 
 enum class metric_kind : uint8_t { counter, gauge, histogram };
 
-// "hivenet_router_" + short name; names that start with http_ or process_ stand alone (observability sheet 1.1).
+// "hivenet_router_" + short name; names that start with http_ or process_ stand alone (docs/metrics.md).
 std::string full_name(std::string_view short_name);
 // A label value from outside: kept if it is UTF-8 of at most 256 bytes, else "__invalid__".
 std::string_view clean_label(std::string_view value);

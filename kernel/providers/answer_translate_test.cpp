@@ -1,4 +1,4 @@
-// Whole answers of one API in the form of the other (routing sheet section 14).
+// Whole answers of one API in the form of the other (docs/providers.md).
 #include <gmock/gmock.h>
 
 #include <boost/json.hpp>

@@ -128,7 +128,7 @@ TEST_F(calls, the_same_api_gets_the_clients_bytes_with_another_model_and_none_of
   EXPECT_THAT(chat, Not(HasSubstr("organization")));
   EXPECT_THAT(chat, Not(HasSubstr("cookie")));
   EXPECT_THAT(chat, EndsWith(R"({ "model":"the-model", "temperature": 0, "x_extension": {"kept": [1.50]}, "messages":[{"role":"user","content":"hi"}]})"))
-      << "zero values and unknown fields stay (W49)";
+      << "zero values and unknown fields stay";
   EXPECT_EQ(a.data, R"( {"processed_by":"provider:openai","id":"c","choices":[{"index":0}],"usage":{"prompt_tokens":1}})");
   EXPECT_EQ(a.fields, "Content-Type=application/json;");
   EXPECT_FALSE(a.streaming);
@@ -189,7 +189,7 @@ TEST_F(calls, a_200_that_holds_no_answer_is_a_failure) {
     open(o.port);
     answer a(thread_);
     run(a, api::chat, "openai", chat_body);
-    EXPECT_EQ(a.status, 0) << body << ": an empty 200 must not reach the client (W47)";
+    EXPECT_EQ(a.status, 0) << body << ": an empty 200 must not reach the client";
     EXPECT_THAT(a.failure.message, HasSubstr("provider openai gave no answer that can be used")) << body;
   }
 }
@@ -219,7 +219,7 @@ TEST_F(calls, refusals_tell_the_client_its_own_mistakes_only) {
     EXPECT_EQ(a.failure.why, c.why) << c.head;
     EXPECT_EQ(a.failure.retry_after_ms, c.retry_after_ms);
     EXPECT_THAT(a.failure.message + a.fields, HasSubstr(std::string("HTTP ") + std::string(c.head).substr(9, 3)));
-    EXPECT_THAT(a.failure.message + a.fields, Not(HasSubstr("SECRET"))) << "W50";
+    EXPECT_THAT(a.failure.message + a.fields, Not(HasSubstr("SECRET"))) << "a provider's own words may tell of the account";
     EXPECT_EQ(a.data, "");
     EXPECT_EQ(a.fields.find(":class=client") != std::string::npos, c.status != 0);
   }

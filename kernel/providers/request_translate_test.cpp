@@ -1,4 +1,4 @@
-// Requests of one API in the form of the other (routing sheet section 14), each case written out.
+// Requests of one API in the form of the other (docs/providers.md), each case written out.
 #include <gmock/gmock.h>
 
 #include <boost/json.hpp>
@@ -22,7 +22,7 @@ void expect_same(const result<std::string> &made, const pair_of_requests &c) {
 
 TEST(messages_request, table) {
   const pair_of_requests cases[] = {
-      {"the model is the policy's, system is lifted, 4096 tokens unless told (MH)",
+      {"the model is the policy's, system is lifted, 4096 tokens unless told",
        R"({"model":"orig","messages":[{"role":"system","content":"be brief"},{"role":"user","content":"hi"}]})",
        R"({"model":"claude","max_tokens":4096,"system":"be brief","messages":[{"role":"user","content":"hi"}]})"},
       {"systems are joined by newline, wherever they stand; 0 is no limit",

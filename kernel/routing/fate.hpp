@@ -1,4 +1,4 @@
-// What keeps each agent of a pool from a step, gate by gate (routing sheet section 8): for the exhaustion line and for explain.
+// What keeps each agent of a pool from a step, gate by gate (docs/policy.md): for the exhaustion line and for explain.
 // Requires the pool's lock but where it says otherwise; looks only, but uses the lane's buffers and asks custom gates. Allocates.
 #pragma once
 

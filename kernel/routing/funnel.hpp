@@ -1,4 +1,4 @@
-// The candidate funnel of one step over one pool (routing sheet section 8): who may take the request, which of them does, and,
+// The candidate funnel of one step over one pool (docs/policy.md): who may take the request, which of them does, and,
 // when nobody may, why. Requires the pool's lock throughout; no allocation unless it explains.
 #pragma once
 
@@ -31,7 +31,7 @@ inline bool listed(const std::vector<const fleet::agent *> &list, const fleet::a
   return std::find(list.begin(), list.end(), who) != list.end();
 }
 
-// Fills now_ns and tie_seed of the request. `full`: somebody passed gates 1 to 5, none is free (W2).
+// Fills now_ns and tie_seed of the request. `full`: somebody passed gates 1 to 5, none is free.
 funnel_result run_funnel(const fleet::pool &, lane &, step &, selection &);
 
 // Behind gate 7: one that failed again and again is asked when its next probe is due, and before that only if there is nobody else.
@@ -39,7 +39,7 @@ funnel_result run_funnel(const fleet::pool &, lane &, step &, selection &);
 // under way, so each is asked once.
 uint32_t leave_suspects(const fleet::pool &, uint64_t now_ns, uint8_t *keep, uint32_t *early, uint32_t count);
 
-// Every agent that only its capacity keeps out counts one `rejected` (W35). Gates 7 and 8 are not asked. Uses the lane's buffers.
+// Every agent that only its capacity keeps out counts one `rejected`. Gates 7 and 8 are not asked. Uses the lane's buffers.
 void count_refused(fleet::pool &, lane &, step &, const selection &);
 
 // The static gates and the thresholds for one agent, capacity aside (custom rules are taken to pass).
@@ -52,7 +52,7 @@ std::string_view to_string(funnel_gate);
 // Why a step came back empty.
 struct emptiness {
   funnel_gate last = funnel_gate::none;        // the gate that left nobody
-  std::string detail;                          // tokens of section 8, one a reason: "unhealthy=1, at_capacity=2"
+  std::string detail;                          // tokens, one a reason, with how many agents: "unhealthy=1, at_capacity=2"
   std::string text() const;                    // gate[4] match [engine(got="",want="vllm")=2]
 };
 emptiness explain_empty(const fleet::pool &, lane &, step &, selection &);

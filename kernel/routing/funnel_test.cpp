@@ -99,7 +99,7 @@ TEST_F(funnel, an_agent_fits_when_nothing_but_its_capacity_keeps_it_out) {
   }
 }
 
-TEST_F(funnel, tokens_of_the_sheet) {
+TEST_F(funnel, the_gate_that_left_nobody_is_told_with_its_reasons) {
   compile("strategy: least-loaded, match: {engine: vllm, tags: [x]}");
   EXPECT_EQ(find(), "none");
   EXPECT_EQ(why(), "gate[1] model_filter [model_not_registered]");
@@ -150,7 +150,7 @@ TEST_F(funnel, violated_fields_are_counted_together_and_sorted) {
   EXPECT_EQ(why(), "gate[7] exclude_if [gpu_temperature_c,kv_cache_utilization=1, kv_cache_utilization=2]");
 }
 
-// Queue when somebody passed gates 1 to 5 and lacks only a slot; an unrelated agent does not change that (W2).
+// Queue when somebody passed gates 1 to 5 and lacks only a slot; an unrelated agent does not change that.
 TEST_F(funnel, full_is_when_only_a_slot_is_missing) {
   compile("strategy: least-loaded, match: {region: eu}");
   fleet_.add(pool_, "a", 1, [](auto &i) { i.region = "eu"; });
@@ -228,7 +228,7 @@ TEST_P(gate_table, holds) {
   if (!std::isnan(GetParam().value)) fleet_.signal(*pool_, "a", "kv_cache_utilization", GetParam().value);
   EXPECT_EQ(find(), GetParam().passes ? "a" : "none");
 }
-INSTANTIATE_TEST_SUITE_P(sheet_section_9, gate_table,
+INSTANTIATE_TEST_SUITE_P(each_comparison, gate_table,
                          ::testing::Values(gate_case{"{gt: 0.8}", 0.9, false}, gate_case{"{gt: 0.95}", 0.9, true},
                                            gate_case{"{lt: 0.5}", 0.9, true}, gate_case{"{lt: 0.95}", 0.9, false},
                                            gate_case{"{gte: 0.9}", 0.9, false}, gate_case{"{lte: 0.9}", 0.9, false},

@@ -51,7 +51,7 @@ class lane {
   waiting_line line;
   buffers space;                           // guarded by the pool's lock
 
-  // Any thread. Retries in flight stay under a share of the live requests (behaviours row 8).
+  // Any thread. Retries in flight stay under a share of the live requests, which stops storms of them.
   std::atomic<uint32_t> live{0};
   std::atomic<uint32_t> retrying{0};
   std::atomic<uint64_t> retries_refused{0};

@@ -89,7 +89,7 @@ TEST_F(real_plugins, what_is_absent_is_named) {
   EXPECT_THAT(routing.set_policies(bad_rule->document).text(), HasSubstr("srtt_upper"));
 }
 
-// Routing sheet section 9, and the windowed rate (W53).
+// Policies name them: one that goes, or gets another name, breaks files of today.
 TEST_F(real_plugins, sixteen_fields_and_the_windowed_rate_are_served_and_two_may_shed) {
   load({"strategy_least_loaded", "gate_srtt", "gate_hardware", "gate_engine", "gate_reliability"});
   const char *const fields[] = {"capacity_utilization", "success_rate", "srtt", "consecutive_failures", "kv_cache_utilization",

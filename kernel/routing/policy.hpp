@@ -1,5 +1,5 @@
 // A policy document: who may serve a model, in which order of preference. A plain value, immutable once published.
-// Schema and validation order: routing sheet section 6. Parsing is in policy_text.hpp.
+// Its keys: docs/policy.md. Parsing, and the order of its checks: policy_text.hpp.
 #pragma once
 
 #include <boost/json/fwd.hpp>

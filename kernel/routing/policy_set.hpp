@@ -1,5 +1,5 @@
 // All policy documents of one moment, each with where it came from, and how the next moment's follow from them and from the
-// files on disk (routing sheet section 7). Plain values; merging is pure but for the judge. Control thread, because the catalog is.
+// files on disk (docs/policy-api.md). Plain values; merging is pure but for the judge. Control thread, because the catalog is.
 //
 // Of a file and the admin API the later one rules. A document written through the API stands until its file is edited (its
 // content differs from what it was when the document was written), which is noticed when files are read again.

@@ -1,4 +1,4 @@
-// The policy files of a router as they stand on disk at one moment, read but not yet parsed (routing sheet section 7). A file's
+// The policy files of a router as they stand on disk at one moment, read but not yet parsed (docs/policy-api.md). A file's
 // document is named by the file: FOLDER/llama3-large.yaml holds the document `llama3-large`, FOLDER/_default.yaml the global one.
 // Plain values; whoever reads them waits for the disk, the control thread at a reload, too.
 #pragma once

@@ -13,7 +13,7 @@ namespace {
 using ::testing::HasSubstr;
 using testing::test_source;
 
-// The fixtures of the sheet's section 6, written from its description.
+// The files of tests/policies: a global document and a named one, as the Go product has them.
 std::string fixture(const char *name) {
   auto text = config::yaml::read_file(std::string(HIVE_POLICY_DIR) + "/" + name);
   EXPECT_TRUE(text) << text.why().text();
@@ -53,7 +53,7 @@ TEST(policy_text, a_field_no_enabled_plugin_serves_is_named_with_its_provider) {
   EXPECT_THAT(d.why().text(), HasSubstr("available: gpu_temperature_c, srtt"));
 }
 
-TEST(policy_text, everything_the_sheet_lists_loads_with_its_value) {
+TEST(policy_text, every_value_of_a_full_document_is_in_its_place) {
   const test_source source;
   const auto d = parse_policy(R"(
 max_input_tokens: 262144
@@ -212,7 +212,7 @@ struct bad_policy {
 
 class refused : public ::testing::TestWithParam<bad_policy> {};
 
-TEST_P(refused, with_the_words_the_sheet_asks_for) {
+TEST_P(refused, with_words_that_name_what_is_wrong) {
   const test_source source;
   const auto d = parse_policy(GetParam().text, source, {"p.yaml", "", false, false});
   ASSERT_FALSE(d) << GetParam().text;
@@ -272,7 +272,7 @@ INSTANTIATE_TEST_SUITE_P(
         bad_policy{"routing_policy: {strategy: least-loaded}\nfallback_provider: {engine: openai}",
                    "fallback_provider.model is required"}));
 
-TEST(policy_text, the_first_error_in_the_sheets_order_wins) {
+TEST(policy_text, the_first_error_wins_mode_before_limits_before_shed_if_before_steps) {
   const test_source source;
   std::string text = "fallback_provider: {model: m}\nfallback_chain: [{strategy: no}]\n"
                      "routing_policy: {exclude_if: {nope: {gt: 1}}}\nshed_if: {nope: {gt: 1}}\nmax_inflight: -1\nmode: odd\n";

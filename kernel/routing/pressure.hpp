@@ -1,4 +1,4 @@
-// shed_if: whether a model's fleet is too busy for another request (B3, routing sheet section 17.3). A rule looks at the mean of one
+// shed_if: whether a model's fleet is too busy for another request (B3 of docs/admission.md). A rule looks at the mean of one
 // signal over the healthy agents that report it; with nobody reporting it, it passes.
 //
 // Compiled by the control thread with the route; `violated` may be called by any worker. The verdict is kept for a tenth of a second,

@@ -1,5 +1,5 @@
-// Random walks over the queue with a small fleet whose agents sit in several pools: the properties of docs/waiting.md
-// section 5 are checked at every step or, where they speak of rest, whenever everything on its way has arrived.
+// Random walks over the queue with a small fleet whose agents sit in several pools: the properties of docs/waiting.md,
+// "What holds", are checked at every step or, where they speak of rest, whenever everything on its way has arrived.
 
 #include <random>
 

@@ -9,7 +9,7 @@ using testing::bed;
 using testing::request;
 using state = request::state;
 
-// Every schedule of docs/waiting.md section 4 runs with each way to order tickets and each order of arrival.
+// Every schedule of docs/waiting.md runs with each way to order tickets and each order of arrival.
 struct way {
   const char *name;
   bool fairness;

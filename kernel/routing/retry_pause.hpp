@@ -1,4 +1,4 @@
-// How long a request waits after a failure that was charged before another agent is asked (routing sheet W44): what failed for many
+// How long a request waits after a failure that was charged before another agent is asked: what failed for many
 // requests at once must not hit the next agent with all of them in one moment. Doubles with every failure of the request, up to eight
 // times the first; between half of it and all of it, by the seed, which is the request's own. Pure.
 #pragma once

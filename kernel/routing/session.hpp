@@ -54,7 +54,7 @@ fleet::request_kind kind_of(const request_facts &);
 // As components see it, with what they need (HIVE_NEEDS_*); borrows from the facts.
 hive_request request_of(const request_facts &, uint32_t needs);
 
-// How an attempt ended, for the rules of routing sheet section 12.
+// How an attempt ended, for the rules of docs/life-of-a-request.md.
 enum class attempt_result {
   completed,        // answer relayed to its end
   terminal,         // the client's mistake: neutral for the agent, ends the session

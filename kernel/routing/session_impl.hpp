@@ -1,4 +1,4 @@
-// The session over a compiled route (routing sheet sections 8 and 12). Private to the room: others see session.hpp.
+// The session over a compiled route (docs/life-of-a-request.md). Private to the room: others see session.hpp.
 //
 // Everything runs on the session's loop; find, on_taken, on_full, fits and the two reads with the pool's lock held, fits on any thread.
 #pragma once

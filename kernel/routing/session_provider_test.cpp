@@ -35,7 +35,7 @@ TEST_F(sessions, an_exhausted_chain_names_the_provider_and_is_not_counted_as_exh
   EXPECT_EQ(c.end->provider->engine, "openai");
   EXPECT_EQ(c.end->provider->model, "gpt-4o");
   EXPECT_THAT(recorder_.codes, ElementsAre());
-  ASSERT_EQ(recorder_.lines.size(), 1u) << "the line tells of a drained chain whoever serves then (W59)";
+  ASSERT_EQ(recorder_.lines.size(), 1u) << "the line tells of a drained chain whoever serves then";
   EXPECT_THAT(recorder_.lines[0], HasSubstr("policy_exhausted"));
 }
 

@@ -375,7 +375,7 @@ TEST_F(sessions, the_effect_on_the_agent_follows_the_cause) {
     EXPECT_EQ(recorder_.attempts.back().effect, effect);
     EXPECT_EQ(recorder_.attempts.back().rtt_ms, 5);
   }
-  // Naive variant (W11): whoever is asked last is blamed for the time that others took.
+  // Naive variant: whoever is asked last is blamed for the time that others took.
   client late;
   open(late, facts());
   next(late);

@@ -92,7 +92,7 @@ TEST_F(sessions, the_deadline_ends_a_wait) {
   first.report(attempt_result::completed);
 }
 
-// A wait that lasts as long as the request would leave the later steps no time (W39).
+// A wait that lasts as long as the request would leave the later steps no time.
 TEST_F(sessions, a_step_may_bound_its_wait_and_the_next_one_has_the_rest_of_the_time) {
   start("routing_policy: {strategy: least-loaded, match: {region: eu}, max_queue_wait: 200ms}\n"
         "fallback_chain: [{name: any, strategy: least-loaded}]");

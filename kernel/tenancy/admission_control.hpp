@@ -1,4 +1,4 @@
-// Who gets in (routing sheet section 17, security sheet section 9): the model's caps on one request (B1), its fleet's pressure (B3), its
+// Who gets in (docs/admission.md): the model's caps on one request (B1), its fleet's pressure (B3), its
 // budget of tokens and requests in flight (B2), and, on serverless models, the limits of the caller's key (B4): share, output and input
 // tokens a minute, in this order. What was taken comes back exactly once, however the request ends.
 //

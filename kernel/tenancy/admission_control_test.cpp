@@ -308,7 +308,7 @@ TEST_F(door, keys_fill_their_shares_independently_and_shares_may_add_up_to_more_
   }
 }
 
-// With the sheet's own numbers three shares are more than all: the third key is stopped by the model's budget, and by its own share only
+// With these numbers three shares are more than all: the third key is stopped by the model's budget, and by its own share only
 // when that is full. What another key holds takes nothing of it.
 TEST_F(door, three_keys_of_0_40_each_fill_400_of_1000) {
   terms.serverless = true;

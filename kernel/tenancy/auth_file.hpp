@@ -1,5 +1,5 @@
-// auth.yaml: who may use the client API, and whether /admin needs a key. Files of the Go product load unchanged (security
-// sheet section 4); what they hold and is not understood is told, never passed over in silence.
+// auth.yaml: who may use the client API, and whether /admin needs a key. Files of the Go product load unchanged
+// (docs/keys.md); what they hold and is not understood is told, never passed over in silence.
 //
 // The whole file is judged before anything of it counts. Errors and warnings read "auth.yaml:12: api.keys[0].quota: what is
 // wrong", never hold a hash or a key, and name the key by its preview. Control thread, or any one thread.
@@ -37,7 +37,7 @@ auth_document read_auth_file(const std::string &file, const auth_options &);
 // "DD-MM-YYYY", valid through that whole UTC day: the instant the next one begins.
 result<uint64_t> parse_expiry(std::string_view text);
 
-// One entry of the key registry (security sheet section 5), judged by the same rules; `id`, if it is not empty, stands for the
+// One entry of the key registry (docs/keys.md), judged by the same rules; `id`, if it is not empty, stands for the
 // entry's own. An error names every field that is wrong, up to a few, and no hash.
 result<key_entry> read_key_entry(const config::yaml::node &, std::string id, const auth_options &, std::vector<std::string> &warnings);
 // An id stands in storage keys, logs, metrics and paths.

@@ -60,7 +60,7 @@ struct client_key {
   uint64_t input_tokens_per_minute = 0;
   uint64_t output_tokens_per_minute = 0;
 
-  // The one rule of all routes (HTTP sheet W14): what may be used may be seen, and nothing else.
+  // The one rule of all routes (docs/keys.md): what may be used may be seen, and nothing else.
   bool may_use(std::string_view model) const {
     return models.empty() || std::binary_search(models.begin(), models.end(), model);
   }

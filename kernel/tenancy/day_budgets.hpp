@@ -1,4 +1,4 @@
-// Tokens a day (security sheet section 8): a counter of each tenant, or of each tenant and model, back at 0 at 00:00 UTC. What it
+// Tokens a day (docs/quotas.md): a counter of each tenant, or of each tenant and model, back at 0 at 00:00 UTC. What it
 // holds is what has been used, so that a limit that changes acts at the next call and nothing is reset by it.
 //
 // A request's prompt is taken before it is served and put right by what the engine counted; what was generated is charged at the end.

@@ -1,4 +1,4 @@
-// Limits of a key on a serverless model, proposed from what the model can do (routing sheet section 17.7). A help for whoever writes
+// Limits of a key on a serverless model, proposed from what the model can do (docs/admission.md). A help for whoever writes
 // auth.yaml: nothing applies them. Pure.
 #pragma once
 

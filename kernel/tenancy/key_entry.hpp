@@ -1,4 +1,4 @@
-// A client key as the admin API writes and shows it (security sheet section 5), and as the storage keeps it. Pure, any thread.
+// A client key as the admin API writes and shows it (docs/keys.md), and as the storage keeps it. Pure, any thread.
 // How one is read and judged is auth_file.hpp's.
 #pragma once
 

@@ -1,4 +1,4 @@
-// The text of a new client key and what is shown of it (security sheet section 2). Pure, any thread.
+// The text of a new client key and what is shown of it (docs/keys.md). Pure, any thread.
 #pragma once
 
 #include <cstdint>

@@ -25,7 +25,7 @@ client_key key_of(const std::string &text, const std::string &tenant = "acme") {
   return key;
 }
 
-TEST(key_text, is_that_of_the_sheet) {
+TEST(key_text, is_a_prefix_and_base58_and_shown_by_its_last_four_characters) {
   std::array<uint8_t, 32> bytes;
   for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<uint8_t>(i);
   EXPECT_EQ(key_text(bytes), "sk-hivenet-1thX6LZfHDZZKUs92febYZhYRcXddmzfzF2NvTkPNE");

@@ -1,4 +1,4 @@
-// Token buckets of keys' per-minute limits (security sheet sections 8 and 9): rate limit / 60 a second, as many at once as the limit,
+// Token buckets of keys' per-minute limits (docs/admission.md): rate limit / 60 a second, as many at once as the limit,
 // full at first. The limit comes with every call: a bucket first fills at its old rate, then takes the new one, so that a reload acts
 // at once. Any thread; one mutex, held briefly.
 #pragma once

@@ -1,4 +1,4 @@
-// The one rule between keys and policies (routing sheet section 7, security sheet section 4): where input tokens a minute are
+// The one rule between keys and policies (docs/policy-api.md): where input tokens a minute are
 // limited, the minute must have room for the longest prompt that the policy lets in, or such a prompt could never be served.
 // Pure, any thread.
 #pragma once

@@ -30,7 +30,6 @@ std::shared_ptr<const keyring> keys_with(uint64_t minute, names models = {}) {
   return keyring::of({key});
 }
 
-// Sheet section 7 and the security sheet's table.
 TEST(minute_quotas, have_room_for_the_longest_prompt_of_every_serverless_policy_they_reach) {
   const struct {
     names policy;
@@ -56,7 +55,7 @@ TEST(minute_quotas, have_room_for_the_longest_prompt_of_every_serverless_policy_
   }
 }
 
-// W23: what a global document lists under models covers nothing less.
+// What a global document lists under models covers nothing less.
 TEST(minute_quotas, models_of_the_global_policy_restrict_nothing) {
   auto set = set_with({"a"}, "serverless", 10);
   auto global = std::make_shared<routing::policy_document>(*set.named["doc"].document);

@@ -1,4 +1,4 @@
-// What a key's quota allows (security sheet section 8): requests a minute, tokens a day, requests at once. A quota_book is of all
+// What a key's quota allows (docs/quotas.md): requests a minute, tokens a day, requests at once. A quota_book is of all
 // requests of a router, whatever the number of its workers, and any thread's; a quota_use is of one request and its loop. Keys without
 // limits need neither.
 //

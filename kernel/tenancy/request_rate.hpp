@@ -1,4 +1,4 @@
-// Requests a minute (security sheet section 8): a token bucket of each tenant, or of each tenant and model, as Go's x/time/rate keeps
+// Requests a minute (docs/quotas.md): a token bucket of each tenant, or of each tenant and model, as Go's x/time/rate keeps
 // them: rate limit / 60 a second, full at first, one token a request. The limit comes with every call: a bucket first fills at its old
 // rate, then takes the new one, so that a reload or another agent acts at once; a smaller one clips what is stored when it next fills.
 // Monotonic clock. Any thread; one mutex, held briefly.

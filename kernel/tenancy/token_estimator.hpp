@@ -1,4 +1,4 @@
-// How many tokens a model makes of a byte of text, learned from what its engines report (routing sheet section 18). The one
+// How many tokens a model makes of a byte of text, learned from what its engines report (docs/admission.md). The one
 // estimate behind admission, routing facts and the accounting of answers whose engine tells nothing. Any thread.
 //
 // Memory only. ratio starts at 1 / 3.2 and becomes w * (tokens / bytes) + (1 - w) * ratio at every exact report, w = 0.2, each sample

@@ -8,7 +8,7 @@
 namespace hive::transport_zmq {
 namespace {
 
-// Security sheet, section 14. Naive variant: each IPv6 address is one of its own, of which whoever has one has 2^72.
+// Naive variant: each IPv6 address is one of its own, of which whoever has one has 2^72.
 TEST(zmq_address, limits_count_an_ipv4_address_or_the_56_bits_of_an_ipv6_site) {
   const std::pair<const char *, const char *> cases[] = {{"10.1.2.3", "10.1.2.3"},
                                                          {"10.1.2.4", "10.1.2.4"},

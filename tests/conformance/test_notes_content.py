@@ -1,4 +1,4 @@
-"""Request content as the field notes have it, end to end; the reader's own tests are kernel/gateway/request_scan_test.cpp."""
+"""Request content (README.md, Line by line), end to end; the reader's own tests are kernel/gateway/request_scan_test.cpp."""
 import hashlib
 import json
 import urllib.parse

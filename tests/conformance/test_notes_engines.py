@@ -1,4 +1,4 @@
-"""Engines as the field notes have them, beyond rows 5 to 8: that load, that hang, that only ping."""
+"""Engines (README.md, Line by line), beyond rows 5 to 8: that load, that hang, that only ping."""
 import json
 import threading
 import time

@@ -1,4 +1,4 @@
-"""The HTTP edge as the field notes have it: what test_hostile.py and the room's own tests (kernel/http) do not show."""
+"""The HTTP edge (README.md, Line by line): what test_hostile.py and the room's own tests (kernel/http) do not show."""
 import json
 import os
 import re

@@ -1,4 +1,4 @@
-"""Streams as the field notes have them, beyond rows 8 to 10."""
+"""Streams (README.md, Line by line), beyond rows 8 to 10."""
 import gzip
 import json
 import threading

@@ -63,7 +63,7 @@ struct unarmed {
   }
 };
 
-// Security sheet S13. Naive variant: a mechanism is what the other side speaks, NULL if it speaks none.
+// Naive variant: a mechanism is what the other side speaks, NULL if it speaks none.
 TEST(transport_zmq, dealers_without_curve_are_refused_and_counted_and_agents_go_on) {
   const key_pair rk = make_keys(), ak = make_keys();
   node router(zmq_plugin(), rk, {}, R"({"limit_loopback":true,"max_strangers_per_ip":100,"max_failures_per_ip":6})"), agent(zmq_plugin(), ak, rk.own);

@@ -164,7 +164,7 @@ TEST(transport_zmq, an_address_whose_peers_are_gone_at_once_again_and_again_wait
   }
 }
 
-// Security sheet: the 33rd connection of an address is refused, with one line a minute.
+// With one line a minute (docs/security.md).
 TEST(transport_zmq, the_33rd_connection_of_an_address_is_refused_by_default) {
   const key_pair rk = make_keys(), ak = make_keys();
   node router(zmq_plugin(), rk, {}, R"({"limit_loopback":true})"), agent(zmq_plugin(), ak, rk.own);

@@ -36,7 +36,7 @@ def test_health_shows_every_line(simple):
     assert set(agent) == {"peer_id", "model", "engine", "version", "capacity", "region", "is_healthy", "last_seen"}
 
 
-def test_routing_table_row_has_the_sheets_shape(simple):
+def test_a_row_of_the_routing_table_has_all_its_parts(simple):
     simple.chat(max_tokens=2)
 
     def whole():

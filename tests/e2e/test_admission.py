@@ -80,7 +80,7 @@ def test_what_is_too_long_or_has_too_many_images_is_refused_before_anybody_sees_
 
 
 def test_counting_tokens_meets_no_limit_and_holds_nothing(stack):
-    """With the sheet's numbers: 400 bytes under a cap of 10, a budget of 5 and a day of 10 tokens. A chat meets each of them.
+    """400 bytes under a cap of 10, a budget of 5 and a day of 10 tokens. A chat meets each of them.
 
     Naive variant: it is let in like a chat, and refused like one.
     """

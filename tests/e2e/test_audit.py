@@ -46,7 +46,7 @@ def expect(line, **values):
     assert {k: line[k] for k in values} == values, line
 
 
-def test_a_line_has_the_fields_of_the_sheet_and_tells_the_truth(trail):
+def test_a_line_has_its_fields_in_their_order_and_tells_the_truth(trail):
     began = time.time()
     answer = trail.chat(headers=request_id(1), max_tokens=5)
     usage = answer.json()["usage"]

@@ -213,7 +213,7 @@ def test_two_processes_do_not_share_an_identity_file(simple):
 
 
 def test_a_wrong_secret_is_one_clear_line_on_the_agent(simple):
-    """Security sheet S15. Naive variant: it waits in silence, or prints a timeout."""
+    """Naive variant: it waits in silence, or prints a timeout."""
     wrong = simple.start_agent(simple.engine, identity="wrong.key", secret=NEW, wait=False)
     line = "refused the handshake: the shared secret differs from the router's"
     wait_for("it says so", lambda: line in wrong.log())
@@ -234,8 +234,7 @@ def listeners_of(pid):
 
 
 def test_an_agent_listens_nowhere(simple):
-    """Security sheet, sections 11 and 12. Naive variant, that of the Go product: a port on every interface on which the agent serves
-    whoever comes."""
+    """Naive variant, that of the Go product: a port on every interface on which the agent serves whoever comes."""
     assert simple.chat(max_tokens=1).status_code == 200
     assert listeners_of(simple.agent.pid) == []
     assert len(listeners_of(simple.router.pid)) >= 3, "the search finds clients', metrics' and the link's"

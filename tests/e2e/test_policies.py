@@ -34,7 +34,7 @@ def reloads(stack, trigger, result):
                and f'trigger="{trigger}"' in k and f'result="{result}"' in k)
 
 
-def test_the_api_shows_writes_and_deletes_policies_as_the_sheet_says(simple):
+def test_the_api_shows_writes_and_deletes_policies(simple):
     assert simple.admin("/admin/policy").json() == DEFAULT
     assert simple.admin("/admin/policy/models").json() == {}
     answer = put(simple, NOBODY)
@@ -134,7 +134,7 @@ def test_a_folder_is_read_again_file_by_file(stack):
     assert (reloads(stack, "sighup", "error"), reloads(stack, "sighup", "success")) == (1, 1)
 
 
-# The two files of ../policies, as the sheet describes them.
+# The two files of ../policies, as the admin API shows them.
 SHED = {"kv_cache_utilization": {"gt": 0.9}, "waiting_requests": {"gt": 20}}
 LAST = {"name": "global-any", "match": {}, "strategy": "least-loaded", "max_tries": 1}
 GLOBAL_FILE = {

@@ -206,7 +206,7 @@ SAMPLES = {"GOLOG_LOG_LEVEL": "metrics=debug"}
 
 def test_a_sample_is_the_time_from_sending_to_the_head_of_the_answer(stack):
     """Not what comes before it, the queue, nor behind it, a stream's delivery; of a buffered chat the head is there with the whole answer
-    (routing sheet, section 15).
+    (docs/latency.md).
 
     Naive variants: the request's whole latency, so that long streams and full queues make an agent look far; the first token; the time
     from the client's request on.
@@ -261,7 +261,7 @@ def test_failures_are_samples_when_something_was_sent(stack):
 
 
 def test_who_is_asked_late_is_not_to_blame_for_the_deadline(stack):
-    """Naive variant (W11): the last agent asked gets a failure and a sample as long as what was left, whatever others did with the time."""
+    """Naive variant: the last agent asked gets a failure and a sample as long as what was left, whatever others did with the time."""
     engines, agents = start_fleet(stack, 2, router_args=("--request-timeout", "4s"))
     for engine in engines:
         engine.faults(hang=True)

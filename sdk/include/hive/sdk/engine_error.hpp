@@ -196,7 +196,7 @@ inline std::uint64_t retry_after_ms(std::span<const hive_header> headers) {
   return static_cast<std::uint64_t>(std::clamp(seconds, 1.0, 60.0) * 1000);
 }
 
-// spec/http-api.md section 9: what the body says of its type beats the status.
+// The verdicts of docs/engines.md, Errors: what the body says of its type beats the status.
 inline answer classify_common(std::uint32_t status, std::span<const hive_header> headers, std::string_view body, const engine_error &e) {
   answer out{HIVE_ANSWER_FAILED, 0, e.message};
   if (status == 200 && !e.is_error) {
