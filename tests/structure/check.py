@@ -293,6 +293,26 @@ def scratch(tree, _):
             yield f"{name}: files in the common temporary folder; take a folder of base/test_folder.hpp"
 
 
+# Forms in which papers that are not in the tree were cited: by kind, by the numbers in them, by name. A letter in brackets keeps the form
+# itself out of what it finds.
+CITED = re.compile(
+    r"(?i:(?<![a-z])[s]heets?(?![a-z])|\b[f]ield[ -]notes?\b|\bbehaviours?,?\s+rows?\s+\d|(?:RFC ?\d+,?\s+)?\bsections?\s+\d[\d.]*|\u00a7)"
+    r"|\bW\d{1,2}\b|\b[M]H\b|\b[a-z]+-[s]tudy\b|(?<![\w/])(?:\.\./)*(?:[s]pec|[d]esign)/[\w-]+"
+    r"|\b(?:behaviours|library-traps|link-protocol|plugin-abi|performance|observability|agent-and-config)\.[m]d\b")
+WRITTEN = SOURCES | {".py", ".md", ".txt", ".cmake", ".yaml", ".yml", ".sh"}
+
+
+def cites(tree, _):
+    """Who reads a comment has this tree and the RFCs, and our pages have headings instead of numbers."""
+    for name in (n for n in tree.files if pathlib.Path(n).suffix in WRITTEN):
+        # A citation may be wrapped: what begins the next line of a comment is blank, every character at its place.
+        text = re.sub(r"\n[ \t]*(?://+|#|\*)?", lambda m: " " * len(m[0]), whole := tree.text(name))
+        for m in CITED.finditer(text):
+            if not m[0].startswith("RFC"):
+                said = " ".join(m[0].split())
+                yield f"{name}:{whole.count(chr(10), 0, m.start()) + 1}: {said} is of no page in the tree; name a page of docs/, or say the reason"
+
+
 # Rooms that meet keys and proofs, what those are called there, and what makes them.
 SECRET_ROOMS = ("kernel/tenancy/", "kernel/config/", "kernel/admin/", "kernel/link/", "kernel/gateway/", "kernel/apps/")
 SECRET = r"\b(?:hash|key_hash|digest|mac|proof|proof_key|proven_with|secret|secret_key|own_secret|token|password)s?_?\b"
@@ -358,7 +378,7 @@ def constant_time(tree, _):
             yield f"{name}: does not ask {comparison}"
 
 
-CHECKS = {f.__name__: f for f in (layers, length, paths, names, links, told, flags, commands, scratch, constant_time)}
+CHECKS = {f.__name__: f for f in (layers, length, paths, names, links, told, flags, commands, scratch, cites, constant_time)}
 
 
 def main():
