@@ -110,7 +110,7 @@ def test_whatever_ends_a_request_every_count_is_back_and_none_is_back_twice(stac
         ends(number, chat)
 
     fleet = [engines(answer) for _ in range(2)]
-    stack.start_router("--request-timeout", "1s", "--max-concurrent", "6")
+    stack.start_router("--request-timeout", "1500ms", "--stream-timeout", "4s", "--max-concurrent", "6")
     agents = [stack.start_agent(e, "--capacity", "4", identity=f"{i}.key") for i, e in enumerate(fleet)]
 
     def ask(seed):
@@ -145,10 +145,11 @@ def test_whatever_ends_a_request_every_count_is_back_and_none_is_back_twice(stac
     # A second health reading of each agent: what failed above no longer counts against it.
     wait_for("both are routable", lambda: all(stack.row(a.peer_id)["status"]["routable"] for a in agents))
     clients = [Client(stack, stream=True, user="held") for _ in range(10)]
-    wait_for("two are parked", lambda: stack.metric("hivenet_router_queue_depth", model="sim-model") == 2)
-    # A slot is taken before its request has crossed the link and the engine's socket.
-    wait_for("the others have reached their engines", lambda: sum(held()) >= 8)
-    assert held() == [4, 4] and stack.metric("hivenet_router_queue_depth", model="sim-model") == 2
+    for c in clients:
+        c.until(lambda c: b"\r\n\r\n" in c.raw)
+    # Two waited for a slot until their time was up, and none of the streams was over by then.
+    assert sorted(c.status for c in clients) == [200] * 8 + [504] * 2
+    assert held() == [4, 4] and stack.metric("hivenet_router_queue_depth", model="sim-model") == 0
     hold.set()
     for c in clients:
         with c:

@@ -94,7 +94,7 @@ def test_the_pages_have_the_routes_of_the_tables_with_their_methods():
     """What is not on the pages would be missing from all of this."""
     source = (TOP / "kernel" / "admin" / "api.cpp").read_text()
     constants = dict(re.findall(r'constexpr std::string_view (\w+) = "(/admin/[^"]+)"', source))
-    rows = re.findall(r'^    \{"([A-Z]+)", (?:"[^"]+"|\w+), (?:"([^"]+)"|(\w+)), page::', source, re.M)
+    rows = re.findall(r'^ +\{"([A-Z]+)", (?:"[^"]+"|\w+), (?:"([^"]+)"|(\w+)),', source, re.M)
     assert sorted(ADMIN) == sorted((method, label or constants[name]) for method, label, name in rows)
     source = (TOP / "kernel" / "gateway" / "routes.cpp").read_text()
     table = source.split("table = {{")[1].split("}};")[0]
