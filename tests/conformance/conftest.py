@@ -11,7 +11,8 @@ e2e = importlib.util.module_from_spec(_spec)
 sys.modules["e2e_stack"] = e2e
 _spec.loader.exec_module(e2e)
 
-ADMIN_KEY, BIN, BY_NATURE, Load, Process, Stack, wait_for = e2e.ADMIN_KEY, e2e.BIN, e2e.BY_NATURE, e2e.Load, e2e.Process, e2e.Stack, e2e.wait_for
+ADMIN_KEY, BIN, BY_NATURE, SANITIZED = e2e.ADMIN_KEY, e2e.BIN, e2e.BY_NATURE, e2e.SANITIZED
+Load, Process, Stack, wait_for = e2e.Load, e2e.Process, e2e.Stack, e2e.wait_for
 stack, simple, load_of, pytest_runtest_makereport = e2e.stack, e2e.simple, e2e.load_of, e2e.pytest_runtest_makereport
 
 from raw import RawEngine  # noqa: E402: it takes wait_for from here

@@ -147,8 +147,9 @@ def test_whatever_ends_a_request_every_count_is_back_and_none_is_back_twice(stac
     clients = [Client(stack, stream=True, user="held") for _ in range(10)]
     for c in clients:
         c.until(lambda c: b"\r\n\r\n" in c.raw)
-    # Two waited for a slot until their time was up, and none of the streams was over by then.
-    assert sorted(c.status for c in clients) == [200] * 8 + [504] * 2
+    # Two waited for a slot until their time was up, or were told at once that it would be; none of the streams was over by then.
+    statuses = sorted(c.status for c in clients)
+    assert statuses[:8] == [200] * 8 and all(s in (503, 504) for s in statuses[8:]), statuses
     assert held() == [4, 4] and stack.metric("hivenet_router_queue_depth", model="sim-model") == 0
     hold.set()
     for c in clients:

@@ -10,7 +10,7 @@ import time
 import httpx
 import pytest
 
-from conftest import ADMIN_KEY, BIN, BY_NATURE, Process, at_rest, outcome, wait_for
+from conftest import ADMIN_KEY, BIN, BY_NATURE, SANITIZED, Process, at_rest, outcome, wait_for
 from raw import Client, completion, whole
 
 CHAT = b'{"model":"sim-model","messages":[]}'
@@ -141,6 +141,7 @@ def test_an_early_refusal_reaches_a_client_that_is_still_sending(simple):
         assert client.raw.startswith(b"HTTP/1.1 413 "), client.raw[:100]
 
 
+@pytest.mark.skipif(SANITIZED, reason=BY_NATURE + "UBSan looks at an object through a pipe, and takes it for none without a descriptor")
 def test_running_out_of_descriptors_stops_nothing_that_runs(simple):
     """With 64 descriptors and 200 clients the router serves those it has, does not spin, logs little, keeps its agent, and takes the
     others when there is room.

@@ -13,7 +13,7 @@ import time
 
 import pytest
 
-from conftest import BIN, SANITIZER_OPTIONS, SLOWER, complaints, wait_for
+from conftest import BIN, BY_NATURE, SANITIZED, SANITIZER_OPTIONS, SLOWER, complaints, wait_for
 
 RESET = struct.pack("ii", 1, 0)
 
@@ -649,6 +649,7 @@ def test_a_start_that_cannot_work_ends_at_once_and_says_why(stack):
     assert stack.admin("/admin/storage").json()["disk_db"]["entries"] == 0
 
 
+@pytest.mark.skipif(SANITIZED, reason=BY_NATURE + "UBSan looks at an object through a pipe, and takes it for none without a descriptor")
 def test_the_descriptor_limit_is_raised_and_its_end_survived(stack):
     """Naive variant: accept() fails in a loop at full speed, or libzmq ends the process."""
     import resource
