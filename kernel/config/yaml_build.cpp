@@ -43,6 +43,21 @@ std::string_view line_at(std::string_view text, int line) {  // from 1
   return text.substr(0, text.find('\n'));
 }
 
+// The parser gives the escapes \N and \_ as one byte, which is no UTF-8; everything else it gives as it should.
+std::string with_whole_escapes(const std::string &value) {
+  if (simdjson::validate_utf8(value.data(), value.size())) return value;
+  std::string out;
+  for (size_t at = 0; at < value.size();) {
+    const auto lead = static_cast<unsigned char>(value[at]);
+    const bool alone = lead == 0x85 || lead == 0xa0;
+    const size_t length = alone || lead < 0x80 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
+    if (alone) out += '\xc2';
+    out.append(value, at, length);
+    at += length;
+  }
+  return out;
+}
+
 bool indented_by_tab(std::string_view line) {
   const size_t begin = line.find_first_not_of(" \t\r");
   return begin != std::string_view::npos && line.substr(0, begin).find('\t') != std::string_view::npos;
@@ -85,7 +100,7 @@ class builder final : public YAML::EventHandler {
   }
   void OnScalar(const YAML::Mark &mark, const std::string &tag, YAML::anchor_t anchor, const std::string &value) override {
     node made = fresh(mark, kind::scalar);
-    made.text_ = value;
+    made.text_ = with_whole_escapes(value);
     made.quoted_ = tag == "!" || tag == "tag:yaml.org,2002:str";
     if (!made.quoted_ && tag != "?") {
       check_tag(tag, mark);

@@ -93,6 +93,13 @@ TEST(yaml, marks_and_line_ends_of_other_systems_are_accepted) {
   EXPECT_EQ(json("# only a comment\n"), "null");
 }
 
+TEST(yaml, every_escape_is_utf_8) {
+  EXPECT_EQ(tree(R"(a: "\N\_\L\P\x85\xa0\xe9\u20ac\U0001f600")").find("a")->text(),
+            "\xc2\x85\xc2\xa0\xe2\x80\xa8\xe2\x80\xa9\xc2\x85\xc2\xa0\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80");
+  EXPECT_EQ(tree("a: \"\xc3\xa9\\N\xe2\x82\xac\\_x\"").find("a")->text(), "\xc3\xa9\xc2\x85\xe2\x82\xac\xc2\xa0x");
+  EXPECT_EQ(tree(R"("k\_": 1)").entries().front().key, "k\xc2\xa0");
+}
+
 TEST(yaml, one_number_rule) {
   const std::pair<const char *, const char *> cases[] = {
       {"0", "0"},          {"-5", "-5"},        {"12", "12"},          {"1.5", "1.5E0"},      {"1e3", "1E3"},
