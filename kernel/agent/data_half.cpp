@@ -49,6 +49,7 @@ class data_half::connection final : private link::agent_link_handler {
       link_.draining(owner_.drain_deadline_ns_ > now ? (owner_.drain_deadline_ns_ - now) / ns_per_ms : 0);
     }
     tell_engine();
+    owner_.keep_pace();
     owner_.events_.on_registered(index_);
   }
   void on_lost(std::string_view reason) override { observe::log("agent").warn("link to router {} lost: {}", address_, reason); }
@@ -137,12 +138,20 @@ void data_half::send_signals(const std::vector<sampled_signal> &signals, std::st
 }
 
 void data_half::beat() {
+  for (auto &c : connections_) c->tell_engine();
+  loop_.arm_in(heartbeat_timer_, period_ns());
+}
+
+uint64_t data_half::period_ns() const {
   uint64_t period = 5 * ns_per_s;
-  for (auto &c : connections_) {
+  for (const auto &c : connections_)
     if (const uint64_t asked = c->link().heartbeat_period_ns(); asked != 0) period = std::min(period, asked);
-    c->tell_engine();
-  }
-  loop_.arm_in(heartbeat_timer_, period);
+  return period;
+}
+
+// A router that is there now may want a beat earlier than the next one is due; never later.
+void data_half::keep_pace() {
+  if (heartbeat_timer_.armed() && heartbeat_timer_.due_ns() > now_ns() + period_ns()) loop_.arm_in(heartbeat_timer_, period_ns());
 }
 
 void data_half::drain_for(size_t router, uint64_t deadline_ms) {

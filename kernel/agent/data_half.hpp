@@ -52,6 +52,8 @@ class data_half {
  private:
   class connection;
   void beat();
+  uint64_t period_ns() const;
+  void keep_pace();
   void slot_freed();
 
   loop &loop_;

@@ -156,6 +156,9 @@ void connection::on_read(const boost::system::error_code &error, size_t n) {
   reading_ = false;
   const bool into_body = std::exchange(reading_into_body_, false);
   if (input_ == input::closed) return;
+  const bool taken_back = into_body && error == boost::asio::error::operation_aborted;
+  if (taken_back || (into_body && input_ != input::body)) body_ = nullptr;  // see let_go_of_body
+  if (taken_back) return on_read({}, 0);
   if (error == boost::asio::error::eof) return on_input_end(gone::client_left);
   if (error == boost::asio::error::connection_reset || error == boost::asio::error::broken_pipe) {
     shut(gone::client_left);
@@ -176,6 +179,7 @@ void connection::on_read(const boost::system::error_code &error, size_t n) {
     decoder_.decode({body_->data() + body_size_, n});
     body_size_ += n;
     if (!discard_body_) await_input(body_deadline_ns());
+    else body_ = nullptr;
     if (decoder_.done()) finish_body();
     else if (!discard_body_ && !count_body()) body_failed(body_error::over_budget);  // what is thrown away is nobody's to refuse
   } else if (!into_body) {  // else: the tail of a body that has failed already
@@ -278,7 +282,8 @@ void connection::read_body(uint64_t limit, bool sheds) {
   const auto counted = std::make_shared<counted_body>(core_->limits.memory);
   body_ = std::shared_ptr<std::string>(counted, &counted->bytes);
   body_claim_ = &counted->claim;
-  body_->reserve(static_cast<size_t>(h.content_length.value_or(0)) + body_padding);
+  // A number of the client's, which may have no bound: what is longer grows as it comes.
+  body_->reserve(static_cast<size_t>(std::min<uint64_t>(h.content_length.value_or(0), most_reserved)) + body_padding);
   if (h.chunked) decoder_.start_chunked(limit);
   input_ = input::body;
   if (decoder_.done()) return;
@@ -344,7 +349,18 @@ void connection::body_failed(body_error why) {
   close_after_ = true;
   if (input_ == input::body) input_ = input::held;
   read_deadline_ = never_ns;
-  if (!reading_into_body_) body_ = nullptr;
+  let_go_of_body();
+}
+
+// Nobody wants the body any more. A read into it may be under way, and wait for bytes for as long as the connection stays: it is taken
+// back, and the body goes with its completion.
+void connection::let_go_of_body() {
+  if (!reading_into_body_) {
+    if (input_ != input::body || discard_body_) body_ = nullptr;
+    return;
+  }
+  boost::system::error_code ignored;
+  if (!writing_) socket_.cancel(ignored);
 }
 
 void connection::deliver_failure() {

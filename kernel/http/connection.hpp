@@ -129,6 +129,7 @@ class connection final : public exchange, private detail::hook {
   void finish_body();
   bool count_body();              // false: the program holds too much
   void body_failed(body_error);
+  void let_go_of_body();
   void refuse(int status, std::string_view what);
   void deliver_failure();
   void on_turn();
@@ -179,6 +180,7 @@ class connection final : public exchange, private detail::hook {
   static constexpr size_t large_buffer = 16 * 1024;
   static constexpr size_t max_ahead = 64 * 1024;      // pipelined bytes held while a handler works
   static constexpr size_t max_unsent = 64 * 1024;     // of answers behind the send under way; beyond, no further request is taken up
+  static constexpr size_t most_reserved = 16 * 1024 * 1024;  // of a body, before it comes
   static constexpr size_t body_step = 64 * 1024;      // a body's memory is committed at most this far ahead of its bytes
   static constexpr uint64_t drain_bytes = 256 * 1024; // of an unread body, to keep a connection
   static constexpr uint64_t linger_bytes = 32ull << 20;

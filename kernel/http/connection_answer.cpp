@@ -155,6 +155,7 @@ void connection::finish_answer() {
       input_ = input::body;
       discard_body_ = true;
       await_input(now_ns() + core_->limits.linger_ns);
+      let_go_of_body();
     } else {
       close_after_ = true;
     }
@@ -292,6 +293,7 @@ void connection::start_linger() {
   input_ = input::linger;
   in_begin_ = in_end_ = 0;
   await_input(now_ns() + core_->limits.linger_ns);
+  let_go_of_body();
   read_more();
 }
 

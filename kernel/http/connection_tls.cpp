@@ -80,8 +80,10 @@ void connection::wait_to_read(char *at, size_t size, tls_step wanted) {
   when(wanted, [at, size](connection &c) {
     if (c.input_ == input::linger) {
       c.reading_ = c.reading_into_body_ = false;
+      c.body_ = nullptr;
       return c.read_more();
     }
+    if (c.reading_into_body_ && (c.input_ != input::body || c.discard_body_)) return c.on_read(boost::asio::error::operation_aborted, 0);
     const tls_progress got = c.tls_->read(at, size);
     if (waits(got.step)) return c.wait_to_read(at, size, got.step);
     c.on_read(error_of(got.step), got.bytes);

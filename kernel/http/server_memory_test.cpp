@@ -21,12 +21,13 @@ class holding_service final : public service {
   explicit holding_service(test::loop_thread &t) : thread_(t) {}
   exchange *last = nullptr;
   body_ptr body;
+  uint64_t most = 64 * mib;   // of a body
 
   void on_request(exchange &x) override {
     last = &x;
     x.serve(std::make_unique<note_taker>(*this));
     if (x.head().path == "/hello") return x.respond({200, {}}, "hello");
-    x.read_body(64 * mib, x.head().path != "/admin");
+    x.read_body(most, x.head().path != "/admin");
   }
   std::string refusal_body(int, std::string_view) override { return {}; }
 
@@ -50,7 +51,6 @@ class server_memory_test : public testing::Test {
     budget_.emplace(budget);
     thread_.on_loop([&] {
       share_.emplace(*budget_);
-      server_limits limits;
       limits.memory = &*share_;
       server_ = std::make_unique<server>(thread_.get(), service_, limits);
       ASSERT_TRUE(server_->listen("127.0.0.1:0", false));
@@ -76,6 +76,7 @@ class server_memory_test : public testing::Test {
   }
 
   test::loop_thread thread_;
+  server_limits limits;
   std::optional<byte_budget> budget_;
   std::optional<byte_share> share_;
   holding_service service_{thread_};
@@ -151,6 +152,43 @@ TEST_F(server_memory_test, the_rest_of_a_body_that_has_its_answer_is_thrown_away
   EXPECT_THAT(c.until("hello"), HasSubstr("200 OK"));
   EXPECT_EQ(thread_.count("body"), 0u);
   thread_.on_loop([&] { others.reset(); });
+}
+
+// Naive variant: the body stays for as long as a read into it waits for a client that stands still.
+TEST_F(server_memory_test, a_body_that_nobody_wants_any_more_goes_though_its_client_stands_still) {
+  limits.linger_ns = 60 * ns_per_s;
+  limits.body_idle_timeout_ns = 100 * ns_per_ms;
+  start(0);
+  auto late = connect();
+  late.send(post("/", 2 * mib) + std::string(mib, 'x'));
+  EXPECT_THAT(late.until("refused"), StartsWith("HTTP/1.1 400 "));
+  EXPECT_TRUE(held_when([](uint64_t n) { return n < kib; })) << budget_->held();
+}
+
+TEST_F(server_memory_test, a_body_that_has_its_answer_goes_though_its_client_stands_still) {
+  limits.linger_ns = 60 * ns_per_s;
+  start(0);
+  for (const size_t left : {100 * kib, 2 * mib}) {   // the first is read to its end, the connection of the other is closed
+    auto c = connect();
+    c.send(post("/", mib + left) + std::string(mib, 'x'));
+    ASSERT_TRUE(held_when([](uint64_t n) { return n >= mib - byte_share::step; })) << "a read into the body is under way";
+    thread_.on_loop([&] { service_.last->respond({401, {}}, "no key"); });
+    EXPECT_THAT(c.until("no key"), StartsWith("HTTP/1.1 401 "));
+    EXPECT_TRUE(held_when([](uint64_t n) { return n < kib; })) << left << " " << budget_->held();
+    if (left > 256 * kib) continue;
+    c.send(std::string(left, 'x') + "GET /hello HTTP/1.1\r\nHost: h\r\n\r\n");
+    EXPECT_THAT(c.until("hello"), HasSubstr("200 OK"));
+  }
+}
+
+// Naive variant: what a client says that it will send is reserved.
+TEST_F(server_memory_test, a_length_beyond_all_memory_costs_nothing_before_it_comes) {
+  service_.most = never_ns;
+  start(0);
+  auto c = connect();
+  c.send(post("/", 1'000'000'000'000'000) + std::string(mib, 'x'));
+  EXPECT_TRUE(held_when([](uint64_t n) { return n >= mib - byte_share::step; })) << "its body is read like any other";
+  EXPECT_EQ(thread_.count("gone"), 0u);
 }
 
 TEST_F(server_memory_test, a_connection_that_waits_for_a_request_holds_nothing) {

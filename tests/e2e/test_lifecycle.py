@@ -179,6 +179,20 @@ def test_history_of_the_last_flush_survives_kill_9(stack):
     assert stack.row(agent.peer_id)["universal"]["successful_requests_total"] == 5
 
 
+def test_a_new_agent_keeps_the_routers_pace_from_its_welcome_on(stack):
+    """Naive variant: the period told with the welcome holds from the first beat on, which is due after five seconds."""
+    engine = stack.start_engine()
+    stack.start_router("--heartbeat-interval", "500ms")
+    agent = stack.start_agent(engine)
+    beats = set()
+
+    def beaten():
+        beats.add(stack.row(agent.peer_id)["status"]["last_seen"])
+        return len(beats) >= 5
+
+    wait_for("it has beaten", beaten, limit=4)
+
+
 def test_silence_makes_unhealthy_then_removed(stack):
     """Naive variant: an agent that is gone stays in the table for ever, or cannot come back."""
     engine = stack.start_engine()
