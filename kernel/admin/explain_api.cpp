@@ -34,6 +34,11 @@ std::optional<std::string> asked_id(std::string_view body) {
   return std::string(id->get_string());
 }
 
+// As bounded as what keys and requests say, and such that JSON can hold it: bytes that are no UTF-8 do not come back.
+bool is_text(const std::string &value) {
+  return value.size() <= 256 && json::parse(gateway::json_quote(value)).get_string() == std::string_view(value);
+}
+
 }  // namespace
 
 const gateway::route *explain_api::route_labelled(std::string_view label) const {
@@ -67,12 +72,14 @@ struct explain_api::question {
       const size_t at = part.find('=');
       const std::string name = part.substr(0, at);
       const std::string value = at == std::string::npos ? "" : gateway::percent_decode(std::string_view(part).substr(at + 1));
+      if (!is_text(value)) return name + " must be UTF-8 of at most 256 bytes";
       if (name == "route") route = value;
       else if (name == "tenant") tenant = value;
       else if (name == "session") session = value;
       else if (name == "priority") {
         const auto [end, bad] = std::from_chars(value.data(), value.data() + value.size(), priority);
-        if (bad != std::errc() || end != value.data() + value.size()) return "priority must be a whole number";
+        if (bad != std::errc() || end != value.data() + value.size() || priority < -1000 || priority > 1000)
+          return "priority must be a whole number between -1000 and 1000";
         told_priority = true;
       } else return "unknown parameter '" + name + "'; there are route, tenant, session, priority";
     }

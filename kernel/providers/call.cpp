@@ -159,6 +159,7 @@ void running_call::on_data(std::string_view bytes) {
   switch (kind_) {
     case kind::stream:
       if (translated()) return pass_events(bytes);
+      if (!answered_) look_for_event(bytes);
       pass(bytes);
       return;
     case kind::whole:
@@ -169,6 +170,17 @@ void running_call::on_data(std::string_view bytes) {
       return hold(bytes.substr(0, limits_.error_bytes - std::min(limits_.error_bytes, held_.size())));
     case kind::none: return;
   }
+}
+
+// A stream that is passed on is an answer once it has an event that may be JSON, `[DONE]` alone is none.
+void running_call::look_for_event(std::string_view bytes) {
+  const auto look = [this](std::string_view data) {
+    answered_ = answered_ || data.starts_with('{');
+    return status();
+  };
+  // The end is an empty piece. What is longer than the router reads is something.
+  const status read = bytes.empty() ? reader_.end(look) : reader_.feed(bytes, look);
+  if (!read) answered_ = true;
 }
 
 void running_call::pass_events(std::string_view bytes) {
@@ -197,6 +209,9 @@ void running_call::finish_stream() {
     if (!read) return fail_with(link::cause::engine_cut, named("broke off its answer"), read.text());
     const token_counts &n = translator_->usage();
     used = {n.prompt(), n.output, n.cache_read, n.known};
+  } else {
+    if (!answered_) look_for_event({});
+    if (!answered_) return fail_with(link::cause::protocol, named("gave no answer"), content_type_);
   }
   events_.on_end(used);
 }

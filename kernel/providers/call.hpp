@@ -32,6 +32,7 @@ class running_call final : public link::router_stream, private http::call_events
   bool translated() const { return spoken_ != asked_; }
   bool tell_head(int status, std::span<const http::field>, bool streaming);
   bool pass(std::string_view bytes);         // false: this call is gone
+  void look_for_event(std::string_view bytes);
   void pass_events(std::string_view bytes);
   void finish_stream();
   void finish_whole();
@@ -65,6 +66,7 @@ class running_call final : public link::router_stream, private http::call_events
   size_t owed_ = 0;                          // passed on, no credit for it yet
   bool paused_ = false;
   event_reader reader_;
+  bool answered_ = false;               // a stream that is passed on has had an event
   std::unique_ptr<stream_translator> translator_;
 };
 

@@ -254,6 +254,24 @@ TEST_F(calls, a_stream_of_the_same_api_passes_byte_for_byte_and_a_cut_one_fails)
   EXPECT_EQ(cut.failure.why, link::cause::engine_cut);
 }
 
+// Naive variant: framing that is sound is an answer.
+TEST_F(calls, a_stream_without_an_event_is_no_answer) {
+  const std::pair<const char *, bool> cases[] = {
+      {"", false}, {": thinking\n\n", false}, {"data: [DONE]\n\n", false}, {"data: nothing\n\n", false}, {"data: {\"choices\":[]}", true}};
+  for (const auto &[events, good] : cases) {
+    scripted_origin o([&events = events](raw_socket &s, int) {
+      s.until("]}");
+      s.send(stream_head + (*events ? chunked(events) : "") + "0\r\n\r\n");
+      s.until_end();
+    });
+    open(o.port);
+    answer a(thread_);
+    run(a, api::chat, "openai", chat_body);
+    EXPECT_EQ(a.failure.why, good ? link::cause::none : link::cause::protocol) << events;
+    thread_.on_loop([&] { stream_.reset(); });
+  }
+}
+
 TEST_F(calls, a_translated_stream_that_ends_early_fails_even_if_its_framing_is_sound) {
   scripted_origin o([&](raw_socket &s, int) {
     s.until("\"temperature\":0}");

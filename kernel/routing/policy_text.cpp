@@ -19,6 +19,7 @@ namespace {
 namespace yaml = config::yaml;
 
 constexpr size_t most_model_bytes = 256;
+constexpr size_t most_name_bytes = 256;   // of a step; it goes into headers and logs
 
 std::string join(const std::vector<std::string> &names) {
   std::string out;
@@ -153,6 +154,8 @@ status reader::read_steps(const yaml::node &root, policy_document &d) {
     if (const yaml::node *name = present(item, "name")) {
       auto text = name->as_text();
       if (!text) return text.why();
+      if (text->size() > most_name_bytes)
+        if (status s = take(name->wrong("the name of a step has at most 256 bytes")); !s.ok()) return s;
       if (!text->empty()) step.name = *std::move(text);
     }
     if (status s = take(read_step(item, step)); !s.ok()) return s;

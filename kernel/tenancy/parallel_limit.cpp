@@ -83,23 +83,50 @@ void parallel_limit::leave(const ticket_ptr &gone) {
       --e.running;
       --running_;
       if (const auto of_model = e.by_model.find(gone->model); --of_model->second == 0) e.by_model.erase(of_model);
-      for (auto next = e.waiting.begin(); next != e.waiting.end();) {
-        const ticket_ptr t = *next;
-        if (!e.fits(*t)) {
-          ++next;
-          continue;
-        }
-        next = e.waiting.erase(next);
-        --waiting_;
-        e.add(*t);
-        ++running_;
-        t->now = state::granted;
-        granted.push_back(t);
-      }
+      let_in(e, granted);
     }
     if (e.running == 0 && e.waiting.empty()) keys_.erase(found);
   }
-  // Whoever left meanwhile has given it back: leave() finds it granted, whether its owner knew or not.
+  tell(granted);
+}
+
+void parallel_limit::rebound(const std::function<std::optional<bounds>(std::string_view key_id)> &of) {
+  std::vector<ticket_ptr> granted;
+  {
+    const std::lock_guard guard(mutex_);
+    for (auto &[key_id, e] : keys_) {
+      if (e.waiting.empty()) continue;
+      const auto now = of(key_id);
+      if (!now) continue;
+      for (const ticket_ptr &t : e.waiting) {
+        t->most = now->most;
+        t->most_of_model = now->most_of_model;
+      }
+      let_in(e, granted);
+    }
+  }
+  tell(granted);
+}
+
+// With mutex_ held.
+void parallel_limit::let_in(entry &e, std::vector<ticket_ptr> &granted) {
+  for (auto next = e.waiting.begin(); next != e.waiting.end();) {
+    const ticket_ptr t = *next;
+    if (!e.fits(*t)) {
+      ++next;
+      continue;
+    }
+    next = e.waiting.erase(next);
+    --waiting_;
+    e.add(*t);
+    ++running_;
+    t->now = parallel_turn::ticket::state::granted;
+    granted.push_back(t);
+  }
+}
+
+// Whoever left meanwhile has given it back: leave() finds it granted, whether its owner knew or not.
+void parallel_limit::tell(const std::vector<ticket_ptr> &granted) {
   for (const ticket_ptr &t : granted)
     t->home->post([t] {
       if (t->owner == nullptr) return;

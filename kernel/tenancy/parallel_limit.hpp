@@ -1,7 +1,8 @@
 // Requests under way at once, of a key and of a key to one model. One too many is refused, or waits until one of the key's others
 // ends: first come, first served among those that may go; a model at its limit holds up nobody who wants another.
 //
-// Any thread; one mutex, held for a few map operations, never while anything is called. Whoever waited hears of it on its own loop.
+// Any thread; one mutex, held for a few map operations, never while anything is called but
+// `of` of rebound. Whoever waited hears of it on its own loop.
 #pragma once
 
 #include <cstddef>
@@ -10,6 +11,7 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -58,6 +60,12 @@ class parallel_limit {
   // Once a turn.
   answer take(parallel_turn &, const parallel_ask &);
 
+  struct bounds {
+    uint32_t most = 0, most_of_model = 0;   // 0 = no limit
+  };
+  // Keys have changed: those that wait have the limits of their key now, nothing = it stays as it is. `of` is called with the mutex held.
+  void rebound(const std::function<std::optional<bounds>(std::string_view key_id)> &of);
+
   size_t running() const;
   size_t waiting() const;
 
@@ -73,6 +81,8 @@ class parallel_limit {
     void add(const parallel_turn::ticket &);
   };
   void leave(const ticket_ptr &);
+  void let_in(entry &, std::vector<ticket_ptr> &granted);
+  static void tell(const std::vector<ticket_ptr> &granted);
 
   const size_t most_waiting_;
   mutable std::mutex mutex_;

@@ -86,6 +86,32 @@ TEST_F(turns, a_turn_that_is_on_its_way_to_one_who_left_goes_to_the_next) {
   EXPECT_EQ(limit.waiting(), 0u);
 }
 
+// Naive variant: a request waits under the limit that its key had when it came, and those that come later pass it.
+TEST_F(turns, those_that_wait_have_the_limits_their_key_has_now) {
+  EXPECT_EQ(limit.take(a, ask("m", 1)), answer::granted);
+  EXPECT_EQ(limit.take(b, ask("m", 1)), answer::waits);
+  EXPECT_EQ(limit.take(c, ask("m", 1)), answer::waits);
+  const auto bounds_of = [this](uint32_t most, uint32_t of_model) {
+    limit.rebound([=](std::string_view key_id) -> std::optional<parallel_limit::bounds> {
+      if (key_id != "key") return std::nullopt;
+      return parallel_limit::bounds{most, of_model};
+    });
+    settle(home);
+  };
+  bounds_of(8, 2);
+  EXPECT_EQ(b.turns, 1);
+  EXPECT_EQ(c.turns, 0) << "the model's limit";
+  EXPECT_EQ(limit.take(d, ask("n", 8, true, 2)), answer::granted);
+  bounds_of(2, 0);
+  a.leave();
+  settle(home);
+  EXPECT_EQ(c.turns, 0) << "it fell: two of three run";
+  bounds_of(0, 0);
+  EXPECT_EQ(c.turns, 1) << "no limit any more";
+  EXPECT_EQ(limit.running(), 3u);
+  EXPECT_EQ(limit.waiting(), 0u);
+}
+
 TEST_F(turns, one_who_waits_may_leave) {
   ASSERT_EQ(limit.take(a, ask("m", 1)), answer::granted);
   ASSERT_EQ(limit.take(b, ask("m", 1)), answer::waits);

@@ -80,9 +80,12 @@ def test_bad_questions_are_answered_clearly(stack):
             ({"messages": []}, {}, 400, "model"),
             (CHAT, {"route": "/v1/nope"}, 400, "route"),
             (CHAT, {"rout": "x"}, 400, "unknown parameter 'rout'"),
-            (CHAT, {"priority": "high"}, 400, "whole number")):
+            (CHAT, {"priority": "high"}, 400, "whole number"), (CHAT, {"priority": "-1001"}, 400, "between -1000 and 1000"),
+            (CHAT, {"session": "s" * 257}, 400, "at most 256 bytes")):
         answer = explain(stack, body, **query)
         assert answer.status_code == status and words in answer.json()["error"], (body, query, answer.text)
+    answer = httpx.post(stack.url + "/admin/explain?tenant=%ff", headers={"Authorization": f"Bearer {ADMIN_KEY}"}, json=CHAT)
+    assert answer.status_code == 400 and "tenant must be UTF-8" in answer.json()["error"]
     assert explain(stack, {**CHAT, "model": "other"}).json()["outcome"]["result"] == "no agent serves this model"
     step = explain(stack, CHAT, route="/v1/embeddings").json()["steps"][0]
     assert step["agents"][0]["gate"]["name"] == "capability"
