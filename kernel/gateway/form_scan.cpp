@@ -7,6 +7,7 @@
 #include "base/hex_digit.hpp"
 #include "base/text.hpp"
 #include "gateway/folded_name.hpp"
+#include "http/token.hpp"
 
 namespace hive::gateway {
 
@@ -17,10 +18,7 @@ constexpr size_t max_part_header = 4096;
 constexpr size_t max_parts = 1024;
 constexpr size_t none = std::string_view::npos;
 
-bool in_token(char c) {
-  const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-  return letter || (c != '\0' && std::strchr("!#$%&'*+-.^_`|~", c) != nullptr);
-}
+bool in_token(char c) { return http::token_bytes[static_cast<unsigned char>(c)]; }
 bool is_token(std::string_view text) { return std::all_of(text.begin(), text.end(), in_token); }
 bool in_boundary(char c) { return in_token(c) || (c != '\0' && std::strchr("(),/:=? ", c) != nullptr); }
 bool is_control(char c) { return (static_cast<unsigned char>(c) < 0x20 && c != '\t') || c == 0x7f; }
