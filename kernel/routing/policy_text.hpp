@@ -1,6 +1,6 @@
 // YAML (or JSON) text of a policy document to the document, checked against what the enabled plugins offer. Pure; control
-// thread, because the catalog belongs to it. First error wins, unless all are asked for,
-// in the order mode, limits, shed_if, first step, fallback steps, provider, models.
+// thread, because the catalog belongs to it. First error wins, unless all are asked for, in the order mode, limits, shed_if, first
+// step, fallback steps, provider, models.
 #pragma once
 
 #include <memory>

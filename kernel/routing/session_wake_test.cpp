@@ -127,6 +127,18 @@ struct cause {
 void PrintTo(const cause &c, std::ostream *to) { *to << c.name; }
 std::string name_of(const ::testing::TestParamInfo<cause> &i) { return i.param.name; }
 
+// One holds the slot of `a`, the other waits for it, and the cause happens.
+void go_through(const cause &c, waiting_room &room, client &holds, client &waits) {
+  room.ask(holds);
+  ASSERT_THAT(holds.agents, ElementsAre("a"));
+  room.ask(waits);
+  room.pass(300 * ns_per_ms);
+  ASSERT_TRUE(waits.agents.empty()) << "nothing has happened yet";
+  ASSERT_EQ(room.depth(), 1u);
+  c.happens(room, holds);
+  room.run();
+}
+
 class let_in : public ::testing::TestWithParam<cause> {};
 
 // Naive variants: a cause that only writes what it is told of, and wakes nobody.
@@ -136,14 +148,7 @@ TEST_P(let_in, by) {
   room.connect("a");
   if (c.before) c.before(room);
   client holds, waits;
-  room.ask(holds);
-  ASSERT_THAT(holds.agents, ElementsAre("a"));
-  room.ask(waits);
-  room.pass(300 * ns_per_ms);
-  ASSERT_TRUE(waits.agents.empty()) << "nothing has happened yet";
-  ASSERT_EQ(room.depth(), 1u);
-  c.happens(room, holds);
-  room.run();
+  ASSERT_NO_FATAL_FAILURE(go_through(c, room, holds, waits));
   EXPECT_THAT(waits.agents, ElementsAre(c.served_by));
   EXPECT_EQ(room.depth(), 0u);
 }
@@ -257,14 +262,7 @@ TEST_P(moved_on, by) {
   room.connect("a");
   room.connect("c", {{"region", R"("us")"}});
   client holds, waits;
-  room.ask(holds);
-  ASSERT_THAT(holds.agents, ElementsAre("a"));
-  room.ask(waits);
-  room.pass(300 * ns_per_ms);
-  ASSERT_TRUE(waits.agents.empty()) << "nothing has happened yet";
-  ASSERT_EQ(room.depth(), 1u);
-  c.happens(room, holds);
-  room.run();
+  ASSERT_NO_FATAL_FAILURE(go_through(c, room, holds, waits));
   EXPECT_THAT(waits.agents, ElementsAre("c"));
   EXPECT_THAT(waits.steps, ElementsAre("any"));
 }
