@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -251,10 +252,14 @@ class edge_bed {
     return forwards.in_use() == 0 && forwards.waiting() == 0 && stages.reading_body == 0 && stages.selecting == 0 && stages.forwarding == 0 &&
            stages.streaming == 0 && stages.leases == 0 && agent->slots.load().first == 0 && behind.live == 0 && core.counters.open == 0 && core.busy == 0;
   }
+  // The table of guesses is large. A guess that failed is a record of a key that opened nothing, or of a client that did not wait.
   void forget() {
+    const bool guessed = std::any_of(records.all.begin(), records.all.end(), [](const edge_records::one &r) {
+      return r.status == 499 || (r.denied != tenancy::denial::none && r.denied != tenancy::denial::no_key);
+    });
     records.all.clear();
     records.started = 0;
-    throttle.emplace(5);
+    if (guessed) throttle.emplace(5);
   }
 
  private:

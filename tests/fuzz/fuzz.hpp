@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace hive::fuzz {
 
@@ -67,19 +68,25 @@ class input {
   std::string_view rest_;
 };
 
-// Sizes of the pieces in which a text arrives: small ones mostly, some large, the same for the same seed.
+// Sizes of the pieces in which a text arrives, the same for the same seed: 32 mostly small ones in a row, at the front or, of an odd
+// seed, behind a first large one, and large ones behind them, so that a long text is no more work than that.
 class cuts {
  public:
-  explicit cuts(uint8_t seed) : state_(seed * 2654435761u + 1) {}
+  explicit cuts(uint8_t seed) : state_(seed * 2654435761u + 1), first_(seed & 1) {}
   size_t next() {
     state_ = state_ * 1664525u + 1013904223u;
-    const uint32_t pick = state_ >> 24;
-    return pick < 96 ? 1 : pick < 192 ? 1 + (state_ >> 8) % 7 : 1 + (state_ >> 8) % 200;
+    const uint32_t pick = state_ >> 24, size = state_ >> 8;
+    if (std::exchange(first_, 0u) != 0 || small_ == 0) return 1 + size % 1000;
+    --small_;
+    return pick < 96 ? 1 : pick < 192 ? 1 + size % 7 : 1 + size % 200;
   }
 
  private:
-  uint32_t state_;
+  uint32_t state_, first_, small_ = 32;
 };
+
+// So many pieces are sent to a server before what it answered is read.
+inline constexpr size_t pieces_unheard = 16;
 
 // serve(wire, how, next) puts the wire through what is tested in pieces of next() bytes; what comes of it is the same in large
 // pieces and in those of a seed. The input is `how`, the seed, the wire.

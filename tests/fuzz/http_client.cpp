@@ -82,9 +82,9 @@ void run(news &n, std::string_view wire, uint8_t how, Cut &&next_size) {
     wire.remove_prefix(piece.size());
     ++pieces;
     work += turn();
-    if (n.call && !n.over()) n.call->resume();
-    work += turn();
+    if (n.call && !n.over()) n.call->resume();  // it reads on with the next piece
   }
+  work += turn();
   // What one read brought may need several turns of a caller that pauses after each.
   for (size_t i = 0; n.pause_at_data && n.call && !n.over() && i < 4; ++i) {
     n.call->resume();

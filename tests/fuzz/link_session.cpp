@@ -12,7 +12,16 @@ namespace bed = hive::link::testing;
 namespace {
 
 struct wire {
-  explicit wire(fuzz::input &i) : in(i) { b.until([this] { return agent().up(); }); }
+  explicit wire(fuzz::input &i) : in(i) {
+    b.options.keys = keys();
+    b.agent_options.router_keys = {keys().public_key};
+    b.until([this] { return agent().up(); });
+  }
+  // The router's, derived from the secret once and not by each of them each time.
+  static const curve_pair &keys() {
+    static const curve_pair made = router_keys(bed::secret_a);
+    return made;
+  }
   bed::agent_side &agent() {
     if (b.agents.empty()) {
       b.start_hubs();
@@ -61,7 +70,8 @@ struct wire {
   void open(uint8_t how) {
     static constexpr const char *targets[] = {"/echo", "/send/3000", "/silent", "/busy", "/nobody", "/accept", "/hold-body", "/send/100000"};
     if (clients.size() >= 16) return;
-    auto c = b.open(agent(), targets[how & 7], std::string(how & 8 ? 70'000 : how, 'b'));
+    // A quarter of the bodies takes more than one record.
+    auto c = b.open(agent(), targets[how & 7], std::string((how & 40) == 40 ? 70'000 : how, 'b'));
     c->reads = (how & 16) == 0;
     clients.push_back(std::move(c));
   }
@@ -80,7 +90,7 @@ struct wire {
         return;
       case 8:
         if (strangers.size() < 2) {
-          strangers.push_back(std::make_unique<bed::raw_agent>(b, 3));
+          strangers.push_back(std::make_unique<bed::raw_agent>(b, 3, &keys().public_key));
           if ((op & 64) != 0) strangers.back()->hello(strangers.back()->id.peer_id);
         }
         if (!strangers.back()->lost) strangers.back()->send_raw((op & 128) != 0 ? record() : std::string(in.take(in.byte())));
@@ -114,6 +124,8 @@ struct wire {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  static const bool quiet = observe::start_logging({.level = "fatal"}).ok();  // four lines each time else
+  must(quiet, "logging");
   fuzz::input in(data, size);
   wire w(in);
   for (int steps = 0; !in.empty() && steps < 64; ++steps) w.step();

@@ -1,5 +1,6 @@
 // The YAML front: bounded trees, readers that never fail badly, and what is accepted says the same when written out as JSON.
 #include <boost/json/serialize.hpp>
+#include <boost/json/string.hpp>
 
 #include "config/yaml.hpp"
 #include "fuzz.hpp"
@@ -39,7 +40,7 @@ void walk(const yaml::node &n, size_t depth, walk_facts &facts) {
   (void)n.unknown_keys({"model", "strategy"});
   for (size_t i = 0; i < n.entries().size(); ++i) {
     const auto &e = n.entries()[i];
-    facts.long_key = facts.long_key || e.key.size() > 200;
+    facts.long_key = facts.long_key || boost::json::serialize(boost::json::string(e.key)).size() > 1000;
     must(n.find(e.key) == &e.value, "a key stands there once");
     walk(e.value, depth + 1, facts);
   }
