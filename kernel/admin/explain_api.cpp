@@ -3,15 +3,13 @@
 #include <boost/json/array.hpp>
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
-#include <charconv>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "admin/answers.hpp"
 #include "admin/explain_json.hpp"
-#include "base/text.hpp"
-#include "gateway/error.hpp"
+#include "admin/explain_query.hpp"
 #include "gateway/estimate.hpp"
 #include "gateway/request_material.hpp"
 #include "gateway/routes.hpp"
@@ -32,11 +30,6 @@ std::optional<std::string> asked_id(std::string_view body) {
   const json::value *id = v.get_object().if_contains("request_id");
   if (id == nullptr || !id->is_string()) return {};
   return std::string(id->get_string());
-}
-
-// As bounded as what keys and requests say, and such that JSON can hold it: bytes that are no UTF-8 do not come back.
-bool is_text(const std::string &value) {
-  return value.size() <= 256 && json::parse(gateway::json_quote(value)).get_string() == std::string_view(value);
 }
 
 }  // namespace
@@ -67,22 +60,13 @@ struct explain_api::question {
 
   // From the query; "" = all is well.
   std::string read(std::string_view query, std::span<const gateway::route> extra) {
-    for (const std::string &part : split_trimmed(query, '&')) {
-      if (part.empty()) continue;
-      const size_t at = part.find('=');
-      const std::string name = part.substr(0, at);
-      const std::string value = at == std::string::npos ? "" : gateway::percent_decode(std::string_view(part).substr(at + 1));
-      if (!is_text(value)) return name + " must be UTF-8 of at most 256 bytes";
-      if (name == "route") route = value;
-      else if (name == "tenant") tenant = value;
-      else if (name == "session") session = value;
-      else if (name == "priority") {
-        const auto [end, bad] = std::from_chars(value.data(), value.data() + value.size(), priority);
-        if (bad != std::errc() || end != value.data() + value.size() || priority < -1000 || priority > 1000)
-          return "priority must be a whole number between -1000 and 1000";
-        told_priority = true;
-      } else return "unknown parameter '" + name + "'; there are route, tenant, session, priority";
-    }
+    explain_query told;
+    if (std::string wrong = told.read(query); !wrong.empty()) return wrong;
+    route = told.route.value_or(route);
+    tenant = told.tenant.value_or(tenant);
+    session = told.session.value_or(session);
+    priority = told.priority.value_or(0);
+    told_priority = told.priority.has_value();
     const gateway::route_match match = gateway::find_route("POST", route, extra);
     if (match.found == nullptr || match.found->kind != gateway::route_kind::inference)
       return "route must be one that goes to an engine, e.g. /v1/chat/completions, or one of --allow-route";

@@ -225,6 +225,19 @@ TEST(policy_text, the_name_of_a_step_has_a_bound) {
   }
 }
 
+// It goes into labels and logs.
+TEST(policy_text, a_providers_model_has_a_bound) {
+  const test_source source;
+  for (const size_t bytes : {256u, 257u}) {
+    const auto d = parse_policy("routing_policy: {strategy: least-loaded}\nfallback_provider: {engine: openai, model: " + std::string(bytes, 'm') + "}", source,
+                                {"p.yaml", "", false, false});
+    ASSERT_EQ(static_cast<bool>(d), bytes == 256);
+    if (bytes > 256) {
+      EXPECT_THAT(d.why().text(), HasSubstr("fallback_provider.model has at most 256 bytes"));
+    }
+  }
+}
+
 TEST_P(refused, with_words_that_name_what_is_wrong) {
   const test_source source;
   const auto d = parse_policy(GetParam().text, source, {"p.yaml", "", false, false});

@@ -19,7 +19,7 @@ namespace {
 namespace yaml = config::yaml;
 
 constexpr size_t most_model_bytes = 256;
-constexpr size_t most_name_bytes = 256;   // of a step; it goes into headers and logs
+constexpr size_t most_name_bytes = 256;   // of a step, of a provider's model: they go into headers, logs and labels
 
 std::string join(const std::vector<std::string> &names) {
   std::string out;
@@ -350,6 +350,8 @@ status reader::read_provider(const yaml::node &root, policy_document &d) {
       *value = *std::move(text);
     }
     if (value->empty()) return n->wrong("fallback_provider." + std::string(name) + " is required");
+    if (value->size() > most_name_bytes)
+      if (status s = take(n->find(name)->wrong("fallback_provider." + std::string(name) + " has at most 256 bytes")); !s.ok()) return s;
   }
   d.provider = std::move(p);
   return {};

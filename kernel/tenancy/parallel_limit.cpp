@@ -49,6 +49,11 @@ parallel_limit::answer parallel_limit::take(parallel_turn &who, const parallel_a
   t->owner = &who;
 
   const std::lock_guard guard(mutex_);
+  // The request's key is the one that it was let in with; its body may have taken longer than the key has lasted.
+  if (const auto now = of_ ? of_(asked.key_id) : std::nullopt) {
+    t->most = now->most;
+    t->most_of_model = now->most_of_model;
+  }
   auto found = keys_.find(asked.key_id);
   if (found == keys_.end()) found = keys_.emplace(t->key_id, entry()).first;
   entry &e = found->second;
@@ -90,13 +95,14 @@ void parallel_limit::leave(const ticket_ptr &gone) {
   tell(granted);
 }
 
-void parallel_limit::rebound(const std::function<std::optional<bounds>(std::string_view key_id)> &of) {
+void parallel_limit::rebound(bounds_of of) {
   std::vector<ticket_ptr> granted;
   {
     const std::lock_guard guard(mutex_);
+    of_.swap(of);   // the one before goes when the mutex is free
     for (auto &[key_id, e] : keys_) {
-      if (e.waiting.empty()) continue;
-      const auto now = of(key_id);
+      if (e.waiting.empty() || !of_) continue;
+      const auto now = of_(key_id);
       if (!now) continue;
       for (const ticket_ptr &t : e.waiting) {
         t->most = now->most;

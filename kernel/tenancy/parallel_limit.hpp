@@ -1,8 +1,7 @@
 // Requests under way at once, of a key and of a key to one model. One too many is refused, or waits until one of the key's others
 // ends: first come, first served among those that may go; a model at its limit holds up nobody who wants another.
 //
-// Any thread; one mutex, held for a few map operations, never while anything is called but
-// `of` of rebound. Whoever waited hears of it on its own loop.
+// Any thread; one mutex, held for a few map operations, never while anything is called but `of` of rebound. Whoever waited hears of it on its own loop.
 #pragma once
 
 #include <cstddef>
@@ -63,8 +62,10 @@ class parallel_limit {
   struct bounds {
     uint32_t most = 0, most_of_model = 0;   // 0 = no limit
   };
-  // Keys have changed: those that wait have the limits of their key now, nothing = it stays as it is. `of` is called with the mutex held.
-  void rebound(const std::function<std::optional<bounds>(std::string_view key_id)> &of);
+  using bounds_of = std::function<std::optional<bounds>(std::string_view key_id)>;
+  // Keys have changed: those that wait, and those that come with what their key said before, have the limits of their key now; nothing =
+  // what they were asked with. `of` is kept until the next one and called with the mutex held.
+  void rebound(bounds_of of);
 
   size_t running() const;
   size_t waiting() const;
@@ -86,6 +87,7 @@ class parallel_limit {
 
   const size_t most_waiting_;
   mutable std::mutex mutex_;
+  bounds_of of_;
   std::unordered_map<std::string, entry, text_hash, std::equal_to<>> keys_;
   size_t running_ = 0, waiting_ = 0;
 };

@@ -112,6 +112,21 @@ TEST_F(turns, those_that_wait_have_the_limits_their_key_has_now) {
   EXPECT_EQ(limit.waiting(), 0u);
 }
 
+// Its body came slowly. Naive variant: it takes its turn with what its key said when it was let in, and waits by that until its time is over.
+TEST_F(turns, one_that_was_let_in_before_its_key_changed_has_the_limits_of_now) {
+  const auto key_says = [this](parallel_limit::bounds now) {
+    limit.rebound([=](std::string_view key_id) { return key_id == "key" ? std::optional(now) : std::nullopt; });
+  };
+  EXPECT_EQ(limit.take(a, ask("m", 1)), answer::granted);
+  key_says({2, 0});
+  EXPECT_EQ(limit.take(b, ask("m", 1)), answer::granted) << "it rose";
+  key_says({8, 2});
+  EXPECT_EQ(limit.take(c, ask("m", 8)), answer::waits) << "its model has a limit now";
+  key_says({1, 0});
+  EXPECT_EQ(limit.take(d, ask("n", 8)), answer::waits) << "it fell";
+  EXPECT_EQ(limit.take(e, {"other", "m", 1, 0, false}), answer::granted) << "a key of which nothing is said";
+}
+
 TEST_F(turns, one_who_waits_may_leave) {
   ASSERT_EQ(limit.take(a, ask("m", 1)), answer::granted);
   ASSERT_EQ(limit.take(b, ask("m", 1)), answer::waits);

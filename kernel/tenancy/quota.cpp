@@ -59,16 +59,14 @@ void add_line(std::string &out, std::string_view name, uint64_t value) {
 void quota_book::set_keys(std::shared_ptr<const keyring> keys) {
   // While a key is rotated two have one id; the wider limit holds then.
   const auto wider = [](uint32_t a, uint32_t b) { return a == 0 || b == 0 ? 0 : std::max(a, b); };
-  std::unordered_map<std::string_view, parallel_limit::bounds> limits;  // made for the first one that waits: mostly nobody does
-  const auto learn = [&] {
-    for (const client_key &key : keys->keys()) {
-      const parallel_limit::bounds own{key.max_parallel_requests, key.max_parallel_requests_per_model};
-      const auto [at, fresh] = limits.try_emplace(key.id, own);
-      if (!fresh) at->second = {wider(at->second.most, own.most), wider(at->second.most_of_model, own.most_of_model)};
-    }
-  };
-  parallel_.rebound([&](std::string_view key_id) -> std::optional<parallel_limit::bounds> {
-    if (limits.empty()) learn();
+  std::unordered_map<std::string_view, parallel_limit::bounds> limits;
+  for (const client_key &key : keys->keys()) {
+    if (!key.usable_at(keys->made_unix_ms())) continue;
+    const parallel_limit::bounds own{key.max_parallel_requests, key.max_parallel_requests_per_model};
+    const auto [at, fresh] = limits.try_emplace(key.id, own);
+    if (!fresh) at->second = {wider(at->second.most, own.most), wider(at->second.most_of_model, own.most_of_model)};
+  }
+  parallel_.rebound([keys, limits = std::move(limits)](std::string_view key_id) -> std::optional<parallel_limit::bounds> {
     const auto found = limits.find(key_id);
     if (found == limits.end()) return std::nullopt;
     return found->second;

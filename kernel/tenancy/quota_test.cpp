@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <optional>
+#include <vector>
+
+#include "tenancy/parking_bed.hpp"
 
 namespace hive::tenancy {
 namespace {
@@ -274,6 +277,44 @@ TEST_F(quotas, limits_and_usage_are_told_by_tenant_and_go_with_the_last_key) {
   EXPECT_EQ(book.usage().size(), 1u);
   book.set_keys(keyring::open_to_all());
   EXPECT_TRUE(book.usage().empty());
+}
+
+struct own_turn final : parallel_turn {
+  explicit own_turn(loop &home) : parallel_turn(home) {}
+  void on_turn() override { ++turns; }
+  int turns = 0;
+};
+
+// Naive variant: the line is not told of new keys, and waits by the limits of those that were.
+TEST_F(quotas, other_keys_let_in_who_waits_by_their_limits) {
+  loop home;
+  own_turn first(home), second(home), third(home), fourth(home);
+  using answer = parallel_limit::answer;
+  const auto key_with = [](char hash, uint32_t most) {
+    client_key k = key_of("acme", hash);
+    k.id = "k";
+    k.max_parallel_requests = most;
+    return k;
+  };
+  const auto keys_are = [&](std::vector<client_key> keys) {
+    book.set_keys(keyring::of(std::move(keys), auth_mode::api_key, 1000));
+    testing::settle(home);
+  };
+  const parallel_ask asked{"k", "m", 1, 0, true};
+  keys_are({key_with(1, 1)});
+  EXPECT_EQ(book.parallel().take(first, asked), answer::granted);
+  EXPECT_EQ(book.parallel().take(second, asked), answer::waits);
+  EXPECT_EQ(book.parallel().take(third, asked), answer::waits);
+  client_key old = key_with(2, 8);
+  old.expires_unix_ms = 1000;
+  keys_are({key_with(1, 1), old});
+  EXPECT_EQ(second.turns, 0) << "a key that has expired widens nothing";
+  keys_are({key_with(1, 1), key_with(2, 2)});
+  EXPECT_EQ(second.turns, 1) << "of two keys of one id the wider limit holds";
+  EXPECT_EQ(third.turns, 0);
+  keys_are({key_with(1, 4)});
+  EXPECT_EQ(third.turns, 1);
+  EXPECT_EQ(book.parallel().take(fourth, asked), answer::granted) << "let in with the key as it was";
 }
 
 }  // namespace

@@ -81,7 +81,7 @@ def test_bad_questions_are_answered_clearly(stack):
             (CHAT, {"route": "/v1/nope"}, 400, "route"),
             (CHAT, {"rout": "x"}, 400, "unknown parameter 'rout'"),
             (CHAT, {"priority": "high"}, 400, "whole number"), (CHAT, {"priority": "-1001"}, 400, "between -1000 and 1000"),
-            (CHAT, {"session": "s" * 257}, 400, "at most 256 bytes")):
+            (CHAT, {"tenant": "t" * 201}, 400, "at most 200 bytes"), (CHAT, {"session": "s" * 257}, 400, "at most 256 bytes")):
         answer = explain(stack, body, **query)
         assert answer.status_code == status and words in answer.json()["error"], (body, query, answer.text)
     answer = httpx.post(stack.url + "/admin/explain?tenant=%ff", headers={"Authorization": f"Bearer {ADMIN_KEY}"}, json=CHAT)
