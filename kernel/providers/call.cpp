@@ -18,7 +18,7 @@ constexpr std::string_view event_stream = "text/event-stream";
 constexpr std::string_view whole_json = "application/json";
 
 // The answer of the same API, as it came but for one member, once it is known to be one.
-result<std::string> with_processed_by(std::string_view text, api spoken, std::string_view who) {
+result<std::string> with_processed_by(std::string_view text, api spoken, std::string_view who, std::string_view key) {
   const auto read = read_object(text, "the answer");
   if (!read) return read.why();
   const bool chat = spoken == api::chat || spoken == api::completions;
@@ -31,6 +31,7 @@ result<std::string> with_processed_by(std::string_view text, api spoken, std::st
   append_json_string(out, who);
   if (!read->empty()) out += ',';
   out += text.substr(brace + 1);
+  if (member(*read, "error") != nullptr) hide_key(out, key);  // a response that failed
   return out;
 }
 
@@ -129,6 +130,7 @@ void running_call::on_head(const http::response_head &head) {
   }
   kind_ = kind::stream;
   if (translated()) translator_ = asked_ == api::chat ? stream_to_chat(context()) : stream_to_messages(context());
+  else passed_.emplace(spoken_, from_.key, limits_.window_bytes);
   // A translated stream knows its end; of another one the relay must know that only the connection's end is to come.
   const bool open_end = head.until_close && !translated();
   const http::field fields[] = {{"Content-Type", translated() ? event_stream : std::string_view(content_type_)}, {":body", "until_close"}};
@@ -159,9 +161,7 @@ void running_call::on_data(std::string_view bytes) {
   switch (kind_) {
     case kind::stream:
       if (translated()) return pass_events(bytes);
-      if (!answered_) look_for_event(bytes);
-      pass(bytes);
-      return;
+      return pass_as_it_is(bytes);
     case kind::whole:
       if (held_.size() + bytes.size() > limits_.answer_bytes)
         return fail_with(link::cause::protocol, named("answered more than the router holds"), content_type_);
@@ -172,15 +172,11 @@ void running_call::on_data(std::string_view bytes) {
   }
 }
 
-// A stream that is passed on is an answer once it has an event that may be JSON, `[DONE]` alone is none.
-void running_call::look_for_event(std::string_view bytes) {
-  const auto look = [this](std::string_view data) {
-    answered_ = answered_ || data.starts_with('{');
-    return status();
-  };
-  // The end is an empty piece. What is longer than the router reads is something.
-  const status read = bytes.empty() ? reader_.end(look) : reader_.feed(bytes, look);
-  if (!read) answered_ = true;
+void running_call::pass_as_it_is(std::string_view bytes) {
+  std::string out;
+  passed_->feed(bytes, out);
+  claim_.set(passed_->held());
+  pass(out);
 }
 
 void running_call::pass_events(std::string_view bytes) {
@@ -210,8 +206,11 @@ void running_call::finish_stream() {
     const token_counts &n = translator_->usage();
     used = {n.prompt(), n.output, n.cache_read, n.known};
   } else {
-    if (!answered_) look_for_event({});
-    if (!answered_) return fail_with(link::cause::protocol, named("gave no answer"), content_type_);
+    std::string out;
+    passed_->end(out);
+    if (!pass(out)) return;
+    if (!passed_->answered()) return fail_with(link::cause::protocol, named("gave no answer"), content_type_);
+    if (!passed_->ended()) return fail_with(link::cause::engine_cut, named("broke off its answer"), "the stream ended before its end");
   }
   events_.on_end(used);
 }
@@ -229,7 +228,7 @@ void running_call::finish_whole() {
     } else {
       fine = made.why();
     }
-  } else if (auto made = with_processed_by(held_, spoken_, label_)) {
+  } else if (auto made = with_processed_by(held_, spoken_, label_, from_.key)) {
     text = *std::move(made);
   } else {
     fine = made.why();

@@ -7,6 +7,7 @@
 
 #include "providers/calls.hpp"
 #include "providers/event_reader.hpp"
+#include "providers/passed_stream.hpp"
 #include "providers/translate.hpp"
 
 namespace hive::providers {
@@ -32,7 +33,7 @@ class running_call final : public link::router_stream, private http::call_events
   bool translated() const { return spoken_ != asked_; }
   bool tell_head(int status, std::span<const http::field>, bool streaming);
   bool pass(std::string_view bytes);         // false: this call is gone
-  void look_for_event(std::string_view bytes);
+  void pass_as_it_is(std::string_view bytes);
   void pass_events(std::string_view bytes);
   void finish_stream();
   void finish_whole();
@@ -66,7 +67,7 @@ class running_call final : public link::router_stream, private http::call_events
   size_t owed_ = 0;                          // passed on, no credit for it yet
   bool paused_ = false;
   event_reader reader_;
-  bool answered_ = false;               // a stream that is passed on has had an event
+  std::optional<passed_stream> passed_;      // of the client's own API
   std::unique_ptr<stream_translator> translator_;
 };
 

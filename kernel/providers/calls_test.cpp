@@ -257,7 +257,13 @@ TEST_F(calls, a_stream_of_the_same_api_passes_byte_for_byte_and_a_cut_one_fails)
 // Naive variant: framing that is sound is an answer.
 TEST_F(calls, a_stream_without_an_event_is_no_answer) {
   const std::pair<const char *, bool> cases[] = {
-      {"", false}, {": thinking\n\n", false}, {"data: [DONE]\n\n", false}, {"data: nothing\n\n", false}, {"data: {\"choices\":[]}", true}};
+      {"", false},
+      {": thinking\n\n", false},
+      {"data: [DONE]\n\n", false},
+      {"data: nothing\n\n", false},
+      {"data: {\"foo\":1}\n\ndata: [DONE]\n\n", false},
+      {"data: {\"choices\":[]}\n\ndata: [DONE]\n\n", false},
+      {"data: {\"choices\":[{}]}\n\ndata: [DONE]", true}};
   for (const auto &[events, good] : cases) {
     scripted_origin o([&events = events](raw_socket &s, int) {
       s.until("]}");
@@ -270,6 +276,35 @@ TEST_F(calls, a_stream_without_an_event_is_no_answer) {
     EXPECT_EQ(a.failure.why, good ? link::cause::none : link::cause::protocol) << events;
     thread_.on_loop([&] { stream_.reset(); });
   }
+}
+
+// Naive variants: the end of the framing is the end of the answer; an error is passed on as it came.
+TEST_F(calls, a_stream_of_the_same_api_that_ends_early_fails_and_an_error_in_it_hides_the_key) {
+  std::string events = "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n";
+  scripted_origin o([&](raw_socket &s, int) {
+    s.until("]}");
+    s.send(stream_head + chunked(events) + "0\r\n\r\n");
+    s.until_end();
+  });
+  open(o.port);
+  answer early(thread_);
+  run(early, api::chat, "openai", chat_body);
+  EXPECT_EQ(early.data, events);
+  EXPECT_EQ(early.failure.why, link::cause::engine_cut);
+  EXPECT_EQ(early.failure.message, "provider openai broke off its answer");
+  thread_.on_loop([&] { stream_.reset(); });
+
+  events += "data: {\"error\":{\"message\":\"of sk-openai\"}}\n\n";
+  scripted_origin p([&](raw_socket &s, int) {
+    s.until("]}");
+    s.send(stream_head + chunked(events) + "0\r\n\r\n");
+    s.until_end();
+  });
+  open(p.port);
+  answer told(thread_);
+  run(told, api::chat, "openai", chat_body);
+  EXPECT_THAT(told.data, EndsWith("data: {\"error\":{\"message\":\"of [key]\"}}\n\n"));
+  EXPECT_EQ(told.failure.why, link::cause::none) << "it has told its error itself";
 }
 
 TEST_F(calls, a_translated_stream_that_ends_early_fails_even_if_its_framing_is_sound) {

@@ -59,12 +59,16 @@ refusal judge_refusal(std::string_view engine, int status, std::string_view body
   return out;
 }
 
+void hide_key(std::string &text, std::string_view key) {
+  constexpr std::string_view hidden = "[key]";
+  if (key.empty()) return;
+  for (size_t at = text.find(key); at != std::string::npos; at = text.find(key, at + hidden.size())) text.replace(at, key.size(), hidden);
+}
+
 std::string for_log(std::string_view text, std::string_view key) {
   constexpr size_t most = 512;
-  constexpr std::string_view hidden = "[key]";
   std::string out(text.substr(0, 16 * most));
-  if (!key.empty())
-    for (size_t at = out.find(key); at != std::string::npos; at = out.find(key, at + hidden.size())) out.replace(at, key.size(), hidden);
+  hide_key(out, key);
   out.resize(std::min(out.size(), most));
   for (char &c : out)
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';

@@ -16,6 +16,9 @@ struct refusal {
 };
 refusal judge_refusal(std::string_view engine, int status, std::string_view body, std::string_view retry_after);
 
+// The provider's key may not be shown: `[key]` stands in its place.
+void hide_key(std::string &text, std::string_view key);
+
 // One line of at most 512 bytes for the log, without control characters and without `key`.
 std::string for_log(std::string_view text, std::string_view key);
 

@@ -22,12 +22,12 @@ class to_messages final : public stream_translator {
     if (!read) return read.why();
     const json::object &chunk = *read;
     if (member(chunk, "error") != nullptr) return reported_error(chunk);
-    if (!started_) start(chunk, out);
     if (const json::object *usage = object_in(chunk, "usage")) {
       const token_counts told = counts_of_completion(*usage);
       if (told.known) usage_ = told;
     }
     const json::array *choices = array_in(chunk, "choices");
+    if (!started_ && choices != nullptr && !choices->empty()) start(chunk, out);  // nothing else is a part of an answer
     const json::object *choice = choices != nullptr && !choices->empty() ? choices->front().if_object() : nullptr;
     if (choice == nullptr || count_in(*choice, "index") != 0) return {};
     if (const json::object *delta = object_in(*choice, "delta"))

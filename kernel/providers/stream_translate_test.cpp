@@ -206,6 +206,7 @@ TEST(stream_to_messages, errors_cuts_and_mixed_calls_are_no_end) {
                             begun + R"(data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"x"}}]}}]})" + "\n\n");
   EXPECT_THAT(mixed.end.text(), HasSubstr("mixed"));
   EXPECT_FALSE(run(stream_to_messages(stream_context(false)), "data: [DONE]\n\n").end.ok()) << "no answer at all";
+  EXPECT_FALSE(run(stream_to_messages(stream_context(false)), "data: {\"foo\":1}\n\ndata: [DONE]\n\n").end.ok()) << "nor is JSON without choices";
 }
 
 TEST(event_reader, lines_as_the_standard_has_them) {

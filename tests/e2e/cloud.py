@@ -108,7 +108,8 @@ def chunks(body):
 
 class Cloud:
     """`fault`: None, an HTTP status, "empty", "hang" (no answer), "cut" (after the first text), "stall" (likewise, but open), "error" (an
-    error event after the first text), "early error" (before any), "no credit" (a 400 about the account), "flood" (text without end)."""
+    error event after the first text), "early error" (before any), "no credit" (a 400 about the account), "flood" (text without end),
+    "no end" (the stream ends well after the first text), or bytes: all of a stream."""
 
     def __init__(self, folder):
         self.certificate, key = authority(folder)
@@ -215,20 +216,26 @@ class Cloud:
             fault = json.dumps({"type": "error", "error": {"type": "overloaded_error", "message": words}})
             write((("event: error\n" if messages else "") + f"data: {fault}\n\n").encode())
 
+        if isinstance(self.fault, bytes):
+            if self.fault:
+                write(self.fault)
+            return write(b"")
         if self.fault == "early error":
             error(f"words of the provider about {ANTHROPIC_KEY if messages else OPENAI_KEY}")
         for event in message_events(body) if messages else chunks(body):
             data = event.model_dump_json(exclude_unset=True)
             write(((f"event: {event.type}\n" if messages else "") + f"data: {data}\n\n").encode())
-            if self.fault in ("cut", "stall", "error", "flood") and TEXT[0] in data:
+            if self.fault in ("cut", "stall", "error", "flood", "no end") and TEXT[0] in data:
                 if self.fault == "cut":
                     handler.connection.shutdown(socket.SHUT_RDWR)
                     handler.close_connection = True
                     return
                 if self.fault == "stall":
                     return self.wait_until_left(handler)
+                if self.fault == "no end":
+                    break
                 if self.fault == "error":
-                    error()
+                    error(f"words of the provider about {ANTHROPIC_KEY if messages else OPENAI_KEY}")
                     break
                 while not self.released.is_set():
                     self.flooded_at = time.monotonic()

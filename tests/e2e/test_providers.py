@@ -314,6 +314,45 @@ def test_a_cut_stream_ends_with_an_error_and_no_clean_end(routers, cloud, engine
     assert ("event: error" in text) == (dialect == "anthropic")
 
 
+SPOKEN = {"openai": ("/v1/chat/completions", {"model": "orig", "messages": USER, "stream": True}),
+          "anthropic": ("/v1/messages", {"model": "orig", "max_tokens": 5, "messages": USER, "stream": True})}
+
+
+@pytest.mark.parametrize("events", [b"", b": thinking\n\n", b"data: [DONE]\n\n", b'data: {"foo":1}\n\ndata: [DONE]\n\n', b"data: <html>\n\n"])
+@pytest.mark.parametrize("dialect", list(SPOKEN))
+def test_a_stream_without_an_answer_in_it_is_502(routers, cloud, engine, dialect, events):
+    """Naive variant: what is framed well is an answer."""
+    cloud.fault = events
+    path, body = SPOKEN[dialect]
+    answer = httpx.post(routers[engine].url + path, json=body, timeout=20)
+    assert answer.status_code == 502 and f"provider {engine} " in answer.text
+
+
+@pytest.mark.parametrize("dialect", list(SPOKEN))
+def test_a_stream_that_ends_well_but_too_early_has_broken_off(routers, cloud, engine, dialect):
+    """Naive variant: the end of the framing is the end of the answer."""
+    cloud.fault = "no end"
+    path, body = SPOKEN[dialect]
+    text = ""
+    with pytest.raises(httpx.TransportError), httpx.stream("POST", routers[engine].url + path, json=body, timeout=20) as r:
+        assert r.status_code == 200
+        for piece in r.iter_text():
+            text += piece
+    assert TEXT[0].strip() in text and f"provider {engine} broke off its answer" in text
+    assert "[DONE]" not in text and "message_stop" not in text
+
+
+@pytest.mark.parametrize("dialect", list(SPOKEN))
+def test_an_error_after_content_tells_no_key(routers, cloud, dialect):
+    """The provider's own dialect: its words are passed on. Naive variant: with the key in them."""
+    cloud.fault = "error"
+    path, body = SPOKEN[dialect]
+    with httpx.stream("POST", routers[dialect].url + path, json=body, timeout=20) as r:
+        text = r.read().decode()
+    assert r.status_code == 200 and "words of the provider about [key]" in text
+    assert OPENAI_KEY not in text and ANTHROPIC_KEY not in text
+
+
 @pytest.mark.parametrize("fault", ["hang", "stall"])
 def test_a_client_that_leaves_ends_the_providers_call(routers, cloud, engine, fault):
     cloud.fault = fault
