@@ -289,7 +289,7 @@ struct own_turn final : parallel_turn {
 TEST_F(quotas, other_keys_let_in_who_waits_by_their_limits) {
   loop home;
   own_turn first(home), second(home), third(home), fourth(home);
-  using answer = parallel_limit::answer;
+  using turn_answer = parallel_limit::answer;
   const auto key_with = [](char hash, uint32_t most) {
     client_key k = key_of("acme", hash);
     k.id = "k";
@@ -302,9 +302,9 @@ TEST_F(quotas, other_keys_let_in_who_waits_by_their_limits) {
   };
   const parallel_ask asked{"k", "m", 1, 0, true};
   keys_are({key_with(1, 1)});
-  EXPECT_EQ(book.parallel().take(first, asked), answer::granted);
-  EXPECT_EQ(book.parallel().take(second, asked), answer::waits);
-  EXPECT_EQ(book.parallel().take(third, asked), answer::waits);
+  EXPECT_EQ(book.parallel().take(first, asked), turn_answer::granted);
+  EXPECT_EQ(book.parallel().take(second, asked), turn_answer::waits);
+  EXPECT_EQ(book.parallel().take(third, asked), turn_answer::waits);
   client_key old = key_with(2, 8);
   old.expires_unix_ms = 1000;
   keys_are({key_with(1, 1), old});
@@ -314,7 +314,7 @@ TEST_F(quotas, other_keys_let_in_who_waits_by_their_limits) {
   EXPECT_EQ(third.turns, 0);
   keys_are({key_with(1, 4)});
   EXPECT_EQ(third.turns, 1);
-  EXPECT_EQ(book.parallel().take(fourth, asked), answer::granted) << "let in with the key as it was";
+  EXPECT_EQ(book.parallel().take(fourth, asked), turn_answer::granted) << "let in with the key as it was";
 }
 
 }  // namespace
