@@ -512,6 +512,18 @@ def translations():
     return out | {f"stream-{name}": bytes([bit | 4 | 16]) + body.encode() for name, (bit, body) in streams.items()}
 
 
+def passed_streams():
+    chat, completions, responses, messages, small = 0, 1, 2, 3, 4
+    piece = 'data: {"choices":[{"delta":{"content":"a"}}]}\n\n'
+    done, failed = "data: [DONE]\n\n", 'data: {"error":{"message":"of sk-1"}}\n\n'
+    start, stop = 'event: message_start\ndata: {"type":"message_start"}\n\n', 'event: message_stop\ndata: {"type":"message_stop"}\n\n'
+    rows = {"chat": (chat, piece + done), "chat-cr": (chat, (piece + done).replace("\n", "\r")), "chat-crlf": (chat, ("\ufeff: c\n" + piece + done).replace("\n", "\r\n")), "no-end": (chat, piece), "half": (chat, piece + done[:-2]), "done-alone": (chat, done),
+            "error": (chat, piece + failed), "error-first": (chat, failed), "named-error": (messages, start + "event: error\ndata: {\"x\":\"sk-1\"}\n\n"), "no-json": (chat, piece + "data: sk-1\n\n"), "key-in-content": (chat, piece.replace("a", "sk-1") + done),
+            "completions": (completions, 'data: {"choices":[{"text":"a"}]}\n\n' + done), "long": (chat | small, piece.replace("a", "a" * 99) + piece + done), "long-error": (chat | small, failed.replace("of", "of" * 40) + failed), "messages": (messages, start + stop),
+            "responses": (responses, 'data: {"type":"response.created"}\n\ndata: {"type":"response.completed"}\n\n'), "responses-failed": (responses, 'data: {"type":"response.failed","response":{"error":{"message":"sk-1"}}}\n\n'), "two-data": (chat, "data: {\ndata: \"choices\":[{}]}\n\n")}
+    return {name: bytes([how, 7]) + text.encode() for name, (how, text) in rows.items()}
+
+
 def credentials():
     def fields(*rows):
         return b"".join(bytes([len(value) << 3 | name]) + value for name, value in rows)
@@ -540,7 +552,7 @@ def key_entries():
 
 
 TARGETS = {
-    "translate": translations, "usage_ask": usage_ask, "form": forms, "credential": credentials, "auth_file": auth_files, "key_entry": key_entries,
+    "translate": translations, "passed_stream": passed_streams, "usage_ask": usage_ask, "form": forms, "credential": credentials, "auth_file": auth_files, "key_entry": key_entries,
     "http_request_head": request_heads, "http_answer_head": answers, "http_body": bodies, "request_json": request_json, "sse": streams, "usage_json": usage_json, "yaml": yaml, "policy": policies, "settings": settings, "link_record": link_records,
     "link_message": link_messages, "identity": identities, "engine_vllm": lambda: engine("vllm"), "engine_llamacpp": lambda: engine("llamacpp"), "engine_openai": lambda: engine("openai"), "route": routes, "address": addresses, "http_server": http_server, "http_client": http_client, "edge": edges,
     "link_session": link_session, "plugin_answer": plugin_answers,
