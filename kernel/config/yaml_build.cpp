@@ -142,7 +142,7 @@ class builder final : public YAML::EventHandler {
   static size_t size_of(const node &n) {
     size_t total = 1;
     for (const node &item : n.items_) total += size_of(item);
-    for (const node::entry &entry : n.entries_) total += size_of(entry.value);
+    for (const node::entry &entry : n.entries_) total += 1 + size_of(entry.value);  // a key counts where it is written, too
     return total;
   }
 

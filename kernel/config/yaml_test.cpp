@@ -70,6 +70,9 @@ TEST(yaml, size_depth_and_expansion_are_bounded) {
     bomb += "]\n";
   }
   EXPECT_EQ(error_of(bomb), "f.yaml:5: more than 100000 values once aliases and merge keys are expanded");
+  // Naive variant: keys count where they are written, and not where an alias stands for them.
+  EXPECT_EQ(error_of("a: &a {k: 1}\nb: [*a, *a]", {.nodes = 15}), "f.yaml:2: more than 15 values once aliases and merge keys are expanded");
+  EXPECT_EQ(error_of("a: &a {k: 1}\nb: [*a, *a]", {.nodes = 16}), "accepted");
 }
 
 TEST(yaml, merge_keys_give_way_to_written_ones_and_earlier_sources_win) {

@@ -31,27 +31,29 @@ size_t position(std::string_view text, std::string_view of, size_t from) {
 
 enum class told { no, well, badly };
 
-// A parameter of a header value: "form-data; name=\"model\"" -> model. Well told is a token, or quoted without an escape.
+// A parameter of a header value: "form-data; name=\"model\"" -> model. Well told is a token, or quoted without an escape, behind its name
+// as it is written here: some readers do not know it by another case.
 told parameter(std::string_view value, std::string_view name, std::string &text) {
   for (size_t at = value.find(';'); at < value.size();) {
     const size_t from = std::min(value.find_first_not_of("; \t", at), value.size());
     at = std::min(value.find_first_of("=;", from), value.size());
     if (at == value.size() || value[at] == ';') continue;
-    const bool wanted = iequals(trim(value.substr(from, at - from)), name);
+    const std::string_view said = trim(value.substr(from, at - from));
+    const bool wanted = iequals(said, name);
     const size_t begin = std::min(value.find_first_not_of(" \t", at + 1), value.size());
     size_t end = begin;
-    bool well = true;
+    bool well = said == name;
     if (begin < value.size() && value[begin] == '"') {
       for (++end; end < value.size() && value[end] != '"'; ++end)
         if (value[end] == '\\') ++end;
       const size_t close = std::min(end, value.size());
       text = value.substr(begin + 1, close - begin - 1);
       end = std::min(value.find(';', close), value.size());
-      well = close < value.size() && trim(value.substr(close + 1, end - close - 1)).empty() && text.find('\\') == std::string::npos;
+      well = well && close < value.size() && trim(value.substr(close + 1, end - close - 1)).empty() && text.find('\\') == std::string::npos;
     } else {
       end = std::min(value.find(';', begin), value.size());
       text = trim(value.substr(begin, end - begin));
-      well = is_token(text);
+      well = well && is_token(text);
     }
     if (wanted) return well ? told::well : told::badly;
     at = end;
@@ -99,7 +101,8 @@ std::string_view read_part(std::string_view header, part_head &out) {
   if (named > 1) return "a part's Content-Disposition says its name twice";
   const told how = parameter(said, "name", out.name);
   if (how == told::badly || (named == 1) != (how == told::well) || out.name.find(';') != std::string::npos || said.find("\\\\\"") != none)
-    return "a part's Content-Disposition must say its name as name=\"...\", without escapes and semicolons, and neither as name* nor inside of another text";
+    return "a part's Content-Disposition must say its name as name=\"...\", in lower case, without escapes and semicolons, and neither as name* nor "
+           "inside of another text";
   const std::string_view kind = trim(said.substr(0, said.find(';')));
   if (!is_token(kind) || (named == 1 && !iequals(kind, "form-data"))) return "the Content-Disposition of a part with a name must be form-data";
   out.file = mentions(said, "filename") != 0;
