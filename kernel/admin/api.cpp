@@ -86,6 +86,7 @@ std::span<const api::row> api::table() {
       {"GET", "/admin/plugins", "/admin/plugins", [](api &a, const call &c) { c.ok(json::serialize(plugins::report(a.on_.plugins))); }},
       {"GET", "/admin/plugins/", "/admin/plugins/:name", [](api &a, const call &c) { a.show_plugin(c); }, true},
       {"POST", "/admin/metrics/reset", "/admin/metrics/reset", [](api &a, const call &c) { a.reset(c.reply); }},
+      {"POST", "/admin/reload", "/admin/reload", [](api &a, const call &c) { a.reload(c); }},
       {"POST", "/admin/explain", "/admin/explain", [](api &a, const call &c) { c.reply(a.explain_.answer(c.request)); }},
       {"GET", "/admin/policy", "/admin/policy", global_policy},
       {"PUT", "/admin/policy", "/admin/policy", global_policy},
@@ -284,6 +285,12 @@ void api::storage_stats(reply_fn reply) const {
     reply(make(200, json::serialize(o)));
   });
   if (!queued) reply(refusal(503, "the storage thread is busy; try again"));
+}
+
+void api::reload(const call &c) {
+  if (!on_.reload) return c.reply(refusal(501, "this program reads nothing again"));
+  observe::log("api").info("{} asks for a reload", c.request.asked_by());
+  on_.reload([reply = c.reply](const reload_report &report) { reply(answer_of(report)); });
 }
 
 void api::reset(reply_fn reply) {

@@ -16,6 +16,7 @@
 #include "admin/explain_api.hpp"
 #include "admin/key_api.hpp"
 #include "admin/policy_api.hpp"
+#include "admin/reload_api.hpp"
 #include "base/loop.hpp"
 #include "config/admin_keys.hpp"
 #include "fleet/history.hpp"
@@ -54,6 +55,7 @@ struct api_subjects {
   fleet::agent_roster &roster;
   tenancy::key_registry *keys = nullptr;      // null: the mode is not dynamic
   std::function<secret_test()> secrets = {};  // those of the moment; control thread
+  reload_fn reload = {};                      // all that is read again while the router runs
 };
 
 class api final : public gateway::admin_port {
@@ -84,6 +86,7 @@ class api final : public gateway::admin_port {
   void show_model(const call &) const;
   void show_plugin(const call &) const;
   void storage_stats(reply_fn) const;
+  void reload(const call &);
   void reset(reply_fn);
 
   const api_options options_;

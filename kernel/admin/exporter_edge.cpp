@@ -39,7 +39,7 @@ void exporter::collect_edge(observe::exposition &out) const {
   for (const edge_listener &l : on_.edge->listeners)
     if (l.certificate_expires_unix_s != 0)
       out.series(label_text({"listener"}, {l.name}), static_cast<uint64_t>(l.certificate_expires_unix_s));
-  out.family(metric_kind::counter, "tls_reload_total", "Certificates read again on SIGHUP");
+  out.family(metric_kind::counter, "tls_reload_total", "Certificates read again");
   out.series(label_text({"result"}, {"success"}), on_.edge->certificates_read);
   out.series(label_text({"result"}, {"error"}), on_.edge->certificates_refused);
 }

@@ -60,11 +60,11 @@ void access::serve(std::function<status(const tenancy::keyring &)> fits, std::fu
   publish_admin_ = std::move(publish_admin);
 }
 
-std::optional<bool> access::reload() {
+std::optional<status> access::reload() {
   if (settings_.auth_config_file.empty() && settings_.admin_keys_file.empty()) return std::nullopt;
   const status s = read_again();
   if (!s) auth_log().error("the client keys stay as they were, and so do the admin keys: {}", s.text());
-  return s.ok();
+  return s;
 }
 
 status access::take_secrets(const std::vector<std::string> &secrets) {

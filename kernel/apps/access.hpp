@@ -34,7 +34,7 @@ class access {
 
   // SIGHUP: the files again, in mode dynamic those of the admin keys alone. Nothing changes unless all of them are good; the log says
   // what came of it. Whether they were; empty when there is no file to read.
-  std::optional<bool> reload();
+  std::optional<status> reload();
 
   // SIGHUP: the shared secrets of the agents, read again. From now on new keys are judged beside these; one that is a key already is
   // refused, and those of before count on. To be asked before the hubs get them.

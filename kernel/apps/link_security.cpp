@@ -24,7 +24,8 @@ result<link_identity> open_link_identity(const config::router_settings &s) {
   return out;
 }
 
-void reload_link(const config::router_settings &s, access &doors, hub_control &hubs, fleet::agent_roster &roster, fleet_directory &directory) {
+admin::reload_report reload_link(const config::router_settings &s, access &doors, hub_control &hubs, fleet::agent_roster &roster, fleet_directory &directory) {
+  admin::reload_report report;
   if (s.link_enabled) {
     auto secrets = config::read_link_secrets(s.secret_sources);
     if (secrets && secrets->empty()) secrets = fail(errc::invalid, "there is none any more");
@@ -41,9 +42,13 @@ void reload_link(const config::router_settings &s, access &doors, hub_control &h
     } else {
       observe::log("link").error("the shared secrets stay as they were: {}", secrets.why().text());
     }
+    report.push_back({"link_secrets", secrets.why()});
   }
-  if (const status read = roster.reload(); !read) observe::log("link").error("the lists of agents stay as they were: {}", read.text());
+  const status read = roster.reload();
+  if (!read) observe::log("link").error("the lists of agents stay as they were: {}", read.text());
   else directory.put_out();
+  report.push_back({"agent_lists", read});
+  return report;
 }
 
 }  // namespace hive::apps

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "admin/reload_api.hpp"
 #include "apps/access.hpp"
 #include "apps/fleet_wiring.hpp"
 #include "config/router_settings.hpp"
@@ -22,6 +23,6 @@ result<link_identity> open_link_identity(const config::router_settings &);
 
 // The secrets and lists of agents again. Each that is wrong is logged and stays as it was; so do secrets of which one is a client key
 // or an admin key. Control thread.
-void reload_link(const config::router_settings &, access &, hub_control &, fleet::agent_roster &, fleet_directory &);
+admin::reload_report reload_link(const config::router_settings &, access &, hub_control &, fleet::agent_roster &, fleet_directory &);
 
 }  // namespace hive::apps

@@ -51,15 +51,23 @@ void router_app::publish_keys(access::ring keys, std::function<void()> everywher
 // Each part is taken whole or stays as it was, whatever becomes of the others; it is judged beside what holds at that moment, so
 // that no order of good and bad ones leaves two that exclude each other. Keys before policies (docs/policy-api.md), and before
 // the secrets: what was an admin key may become a secret in one go.
-void router_app::reload() {
+void router_app::reload(std::string_view trigger, std::function<void(const admin::reload_report &)> done) {
+  admin::reload_report report;
   if (audit_) audit_->reopen();
-  reload_certificates();
-  if (const auto good = access_->reload()) exporter_.on_auth_reload(*good);
-  reload_link(settings_, *access_, hubs_, *roster_, *directory_);
-  policies_->library().reload();
+  if (edge_->for_clients()) report.push_back({"certificates", reload_certificates()});
+  if (const auto read = access_->reload()) {
+    exporter_.on_auth_reload(read->ok());
+    report.push_back({"keys", *read});
+  }
+  for (admin::reloaded_part &part : reload_link(settings_, *access_, hubs_, *roster_, *directory_)) report.push_back(std::move(part));
   auto aliases = config::read_model_aliases(settings_.config_file);
   if (aliases) names_.set(*std::move(aliases));
   else observe::log("router").error("the model aliases stay as they were: {}", aliases.why().text());
+  report.push_back({"model_aliases", aliases.why()});
+  policies_->library().reload(trigger, [report = std::move(report), done = std::move(done)](const status &read) mutable {
+    report.push_back({"policies", read});
+    if (done) done(report);
+  });
 }
 
 std::string router_app::ready_line() const {
@@ -86,7 +94,7 @@ void router_app::run() {
   std::function<void(const boost::system::error_code &, int)> on_signal = [&](const boost::system::error_code &error, int number) {
     if (error) return;
     signals.async_wait(on_signal);
-    if (number == SIGHUP) return reload();
+    if (number == SIGHUP) return reload("sighup", {});
     if (number == SIGUSR1) {
       if (audit_) audit_->reopen();
       return;

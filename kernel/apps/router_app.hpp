@@ -62,8 +62,9 @@ class router_app {
   void open_quotas(const std::shared_ptr<const tenancy::keyring> &);
   void set_quota_keys(const std::shared_ptr<const tenancy::keyring> &);
   void forget_gone_tenants(uint64_t now);
-  void reload();
-  void reload_certificates();
+  // Everything that SIGHUP reads again; `done` may be empty.
+  void reload(std::string_view trigger, std::function<void(const admin::reload_report &)> done);
+  status reload_certificates();
   void publish_keys(access::ring, std::function<void()> everywhere);
   status start_admin_listener(unit &);
   void start_metrics_edge(std::vector<const http::server_counters *> clients);

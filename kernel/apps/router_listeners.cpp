@@ -23,11 +23,14 @@ void router_app::start_metrics_edge(std::vector<const http::server_counters *> c
 }
 
 // Connections that are open go on with what they began with.
-void router_app::reload_certificates() {
+status router_app::reload_certificates() {
   std::vector<std::string> warnings;
-  if (const status s = edge_->reload(warnings); !s) return observe::log("router").error("the certificates stay as they were: {}", s.text());
+  if (const status s = edge_->reload(warnings); !s) {
+    observe::log("router").error("the certificates stay as they were: {}", s.text());
+    return s;
+  }
   for (const std::string &w : warnings) observe::log("router").warn("{}", w);
-  if (!edge_->for_clients()) return;
+  if (!edge_->for_clients()) return {};
   for (auto &u : units_)
     u->home.post([unit = u.get(), clients = edge_->for_clients(), admin = edge_->for_admin()] {
       unit->server->use_tls(clients);
@@ -35,6 +38,7 @@ void router_app::reload_certificates() {
     });
   metrics_page_->use_tls(edge_->for_metrics());
   observe::log("router").info("certificates read again");
+  return {};
 }
 
 }  // namespace hive::apps

@@ -136,7 +136,8 @@ void router_app::make_admin() {
                                                           .tokens = tokens_,
                                                           .roster = *roster_,
                                                           .keys = access_->registry(),
-                                                          .secrets = [this] { return access_->secret_test(); }});
+                                                          .secrets = [this] { return access_->secret_test(); },
+                                                          .reload = [this](auto done) { reload("api", std::move(done)); }});
   access_->serve([this](const tenancy::keyring &keys) { return policies_->fits(keys); },
                  [this](access::ring keys, std::function<void()> everywhere) { publish_keys(std::move(keys), std::move(everywhere)); },
                  [this](const std::vector<config::admin_key> &keys) { api_->set_keys(keys); });

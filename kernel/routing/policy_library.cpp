@@ -86,21 +86,20 @@ status policy_library::start() {
   return {};
 }
 
-void policy_library::reload() {
-  enter([this] {
-    if (!around_.places.none()) {
-      const bool good = reread();
-      if (!good) policy_log().debug("a reload of the policies was not taken whole");
-    }
-    leave();
-  }, [](const status &s) { policy_log().error("the policy stays as it was: {}", s.text()); });
+void policy_library::reload(std::string_view trigger, done_fn done) {
+  if (!done) done = [](const status &) {};
+  enter([this, trigger, done] { finish(around_.places.none() ? status() : reread(trigger), done); },
+        [done](const status &s) {
+          policy_log().error("the policy stays as it was: {}", s.text());
+          done(s);
+        });
 }
 
-bool policy_library::reread() {
-  const auto refuse = [this](const status &s) {
+status policy_library::reread(std::string_view trigger) {
+  const auto refuse = [&](const status &s) {
     policy_log().error("the policy stays as it was: {}", s.text());
-    count("sighup", false);
-    return false;
+    count(trigger, false);
+    return s;
   };
   const auto files = read_policy_files(around_.places);
   if (!files) return refuse(files.why());
@@ -108,7 +107,7 @@ bool policy_library::reread() {
   const bool folder = !around_.places.folder.empty();
   if (folder && !change.changed) {
     policy_log().info("no policy file has changed");
-    return true;
+    return {};
   }
   for (const std::string &w : change.warnings) policy_log().warn("{}", w);
   if (!change.global.ok() && (!folder || around_.rules.strict)) return refuse(change.global);
@@ -119,10 +118,10 @@ bool policy_library::reread() {
   for (const status &s : change.problems) policy_log().error("a policy document stays as it was: {}", s.text());
   if (now_.global.written && files->global)
     policy_log().info("the global policy is the one written through the admin API: {} was not edited since", files->global->path);
-  const bool good = change.global.ok() && change.problems.empty();
-  if (good) policy_log().info("policy loaded");
-  count("sighup", good);
-  return good;
+  const status first = !change.global.ok() || change.problems.empty() ? change.global : change.problems.front();
+  if (first) policy_log().info("policy loaded");
+  count(trigger, first.ok());
+  return first;
 }
 
 // Their files were edited later. A record that stays behind loses against the file at the next start just so.

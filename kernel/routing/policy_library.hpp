@@ -1,4 +1,4 @@
-// The policy documents of a running router: read at the start, read again on SIGHUP, written through the admin API. Whoever changes
+// The policy documents of a running router: read at the start, read again on SIGHUP or when asked for, written through the admin API. Whoever changes
 // them, the same checks are made, the router gets all documents in one swap, and a change that is refused changes nothing.
 //
 // Control thread. Changes wait for each other: one that is being stored is over before the next begins.
@@ -48,8 +48,9 @@ class policy_library {
 
   // Waits for the storage. An error stops the start: the global document, or with --strict-policy any, cannot be had.
   status start();
-  // Reads the files again; the log tells what came of it.
-  void reload();
+  // Reads the files again: each document is taken or stays as it was, which the log tells and `done` (may be empty) the first reason of.
+  // Counted under `trigger`, a static text.
+  void reload(std::string_view trigger = "sighup", done_fn done = {});
   // `done` gets the answer, at once or when the storage has it.
   void put(policy_write, done_fn done);
   // The global document goes back to its file, or to the built-in one; a named one's models go back to the global document, also
@@ -61,7 +62,7 @@ class policy_library {
  private:
   status adopt(const policy_record &, const policy_files &, policy_set &into);
   status accept(policy_set next);
-  bool reread();
+  status reread(std::string_view trigger);
   void forget(const std::vector<std::string> &names);
   void enter(std::function<void()> change, const done_fn &refused);
   void leave();
