@@ -1,5 +1,6 @@
-// The policy documents of a running router: read at the start, read again on SIGHUP or when asked for, written through the admin API. Whoever changes
-// them, the same checks are made, the router gets all documents in one swap, and a change that is refused changes nothing.
+// The policy documents of a running router: read at the start, read again on SIGHUP or when the admin API is asked to, and written
+// through it. Whoever changes them, the same checks are made, the router gets all documents in one swap, and a change that is refused
+// changes nothing.
 //
 // Control thread. Changes wait for each other: one that is being stored is over before the next begins.
 #pragma once

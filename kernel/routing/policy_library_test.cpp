@@ -146,6 +146,21 @@ TEST_F(policies_of_a_router, a_reload_takes_what_is_good_counts_the_rest_and_is_
   EXPECT_THAT(counted, ElementsAre("sighup error", "sighup success"));
 }
 
+// Naive variant: whoever asked for the reload is told that it was made, whatever came of it.
+TEST_F(policies_of_a_router, who_asks_for_a_reload_is_told_the_first_reason_and_counted_as_himself) {
+  write("a.yaml", document_for("a", ", max_tries: 5"));
+  start();
+  status told = fail(errc::internal, "no answer");
+  const auto ask = [&] { library->reload("api", [&](const status &s) { told = s; }); };
+  ask();
+  EXPECT_TRUE(told.ok()) << told.text();
+  write("a.yaml", "[not-a-map");
+  ask();
+  EXPECT_THAT(told.text(), HasSubstr("a.yaml"));
+  EXPECT_EQ(tries("a"), 5);
+  EXPECT_THAT(counted, ElementsAre("api error"));
+}
+
 TEST_F(policies_of_a_router, a_strict_reload_is_taken_whole_or_not_at_all) {
   write("_default.yaml", everybody(", max_tries: 4"));
   start(true);
