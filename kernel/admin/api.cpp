@@ -288,7 +288,6 @@ void api::storage_stats(reply_fn reply) const {
 }
 
 void api::reload(const call &c) {
-  if (!on_.reload) return c.reply(refusal(501, "this program reads nothing again"));
   observe::log("api").info("{} asks for a reload", c.request.asked_by());
   on_.reload([reply = c.reply](const reload_report &report) { reply(answer_of(report)); });
 }

@@ -55,7 +55,7 @@ struct api_subjects {
   fleet::agent_roster &roster;
   tenancy::key_registry *keys = nullptr;      // null: the mode is not dynamic
   std::function<secret_test()> secrets = {};  // those of the moment; control thread
-  reload_fn reload = {};                      // all that is read again while the router runs
+  reload_fn reload;                           // all that is read again while the router runs
 };
 
 class api final : public gateway::admin_port {

@@ -17,7 +17,7 @@ struct edge_listener {
 
 struct edge_stats {
   std::vector<edge_listener> listeners;
-  uint64_t certificates_read = 0, certificates_refused = 0;  // on SIGHUP
+  uint64_t certificates_read = 0, certificates_refused = 0;  // at reloads
 };
 
 }  // namespace hive::admin

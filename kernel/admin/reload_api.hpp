@@ -3,7 +3,6 @@
 
 #include <functional>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "base/status.hpp"

@@ -32,11 +32,11 @@ class access {
   void serve(std::function<status(const tenancy::keyring &)> fits, std::function<void(ring, std::function<void()>)> publish,
              std::function<void(const std::vector<config::admin_key> &)> publish_admin);
 
-  // SIGHUP: the files again, in mode dynamic those of the admin keys alone. Nothing changes unless all of them are good; the log says
-  // what came of it. Whether they were; empty when there is no file to read.
+  // At a reload: the files again, in mode dynamic those of the admin keys alone. Nothing changes unless all of them are good; the log
+  // says what came of it. The first thing that is wrong, or ok; empty when there is no file to read.
   std::optional<status> reload();
 
-  // SIGHUP: the shared secrets of the agents, read again. From now on new keys are judged beside these; one that is a key already is
+  // At a reload: the shared secrets of the agents, read again. From now on new keys are judged beside these; one that is a key already is
   // refused, and those of before count on. To be asked before the hubs get them.
   status take_secrets(const std::vector<std::string> &);
 

@@ -1,4 +1,4 @@
-// What the HTTP listeners of a router share: certificates, which a SIGHUP reads again, and what one client may take. Control thread;
+// What the HTTP listeners of a router share: certificates, which a reload reads again, and what one client may take. Control thread;
 // what it hands out is for the listeners' own threads.
 #pragma once
 

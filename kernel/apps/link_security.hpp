@@ -1,4 +1,4 @@
-// What a router is to its agents: its key, the secrets it accepts, and who may be one; made at the start, read again on SIGHUP.
+// What a router is to its agents: its key, the secrets it accepts, and who may be one; made at the start, read again at a reload.
 #pragma once
 
 #include <optional>
@@ -22,7 +22,7 @@ struct link_identity {
 result<link_identity> open_link_identity(const config::router_settings &);
 
 // The secrets and lists of agents again. Each that is wrong is logged and stays as it was; so do secrets of which one is a client key
-// or an admin key. Control thread.
+// or an admin key. Returns the parts link_secrets (with a link) and agent_lists. Control thread.
 admin::reload_report reload_link(const config::router_settings &, access &, hub_control &, fleet::agent_roster &, fleet_directory &);
 
 }  // namespace hive::apps

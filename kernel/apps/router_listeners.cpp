@@ -22,7 +22,7 @@ void router_app::start_metrics_edge(std::vector<const http::server_counters *> c
   edge_->note_certificates();
 }
 
-// Connections that are open go on with what they began with.
+// While there is TLS. Connections that are open go on with what they began with.
 status router_app::reload_certificates() {
   std::vector<std::string> warnings;
   if (const status s = edge_->reload(warnings); !s) {
@@ -30,7 +30,6 @@ status router_app::reload_certificates() {
     return s;
   }
   for (const std::string &w : warnings) observe::log("router").warn("{}", w);
-  if (!edge_->for_clients()) return {};
   for (auto &u : units_)
     u->home.post([unit = u.get(), clients = edge_->for_clients(), admin = edge_->for_admin()] {
       unit->server->use_tls(clients);
